@@ -1,0 +1,1 @@
+"""Arguments to stages to rendering."""

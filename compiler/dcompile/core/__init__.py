@@ -1,0 +1,1 @@
+"""Codes, diagnostics, spans and units: knows no stage."""

@@ -1,0 +1,1 @@
+"""Shard arithmetic and bytes: pure functions."""

@@ -1,0 +1,1 @@
+"""Peaks and fit: pure functions."""

@@ -1,0 +1,198 @@
+"""The recipe as a type: every section and key of `recipe.yaml`, frozen.
+
+`schemas/recipe.schema.json` is generated from these classes (`dcompile schema`). What a key may hold is here; what
+keys may hold together is a rule. Sizes stay text here and are read with `core.units.parse_bytes`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+
+DType = Literal["float32", "bfloat16", "float16"]
+Degree = Annotated[StrictInt, Field(ge=1, le=4096)]
+Count = Annotated[StrictInt, Field(ge=1)]
+Index = Annotated[StrictInt, Field(ge=0)]
+Number = StrictInt | StrictFloat
+Seed = Annotated[StrictInt, Field(ge=0, le=2**63 - 1)]
+
+
+class Section(BaseModel):
+    """What all parts of a recipe share: unknown keys are errors, values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class Scheduler(Section):
+    """A scheduler in place of the model's own, or other settings for it."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    class_: StrictStr | None = Field(None, alias="class", description="A diffusers scheduler class.")
+
+
+class Adapter(Section):
+    """A LoRA that is loaded into a component."""
+
+    path: StrictStr = Field(description="A folder or .safetensors file relative to the recipe, or a hub id.")
+    weight: Number = Field(1.0, description="How strongly the adapter counts.")
+    component: StrictStr | None = Field(None, description="The component it belongs to; the denoiser otherwise.")
+    fuse: StrictBool | None = Field(None, description="Merge it into the weights; needed under `tensor`.")
+
+
+class Model(Section):
+    """Which pipeline."""
+
+    id: StrictStr | None = Field(None, description="A hub id.", examples=["black-forest-labs/FLUX.1-dev"])
+    path: StrictStr | None = Field(None, description="A folder or .safetensors file, relative to the recipe.")
+    like: StrictStr | None = Field(None, description="The known id whose facts hold for these weights (a fine-tune).")
+    revision: StrictStr | None = Field(None, description="A branch, tag or commit of the hub repository.")
+    variant: StrictStr | None = Field(None, description="A variant of the weight files, such as fp16.")
+    pipeline: StrictStr | None = Field(None, description="A diffusers pipeline class, where the model's own is not meant.")
+    dtype: DType | None = Field(None, description="The dtype of every component that does not say its own.")
+    scheduler: Scheduler | None = None
+    adapters: tuple[Adapter, ...] = ()
+    trust_remote_code: StrictBool = Field(
+        False, description="Allow code from the model's repository; the command line must confirm it."
+    )
+
+
+class Quantize(Section):
+    """Weights in fewer bits."""
+
+    method: Literal["torchao", "bitsandbytes", "quanto", "gguf"]
+    type: StrictStr | None = Field(None, description="The method's own name for the type, such as int8wo or nf4.")
+
+
+class Component(Section):
+    """What one component is."""
+
+    id: StrictStr | None = Field(None, description="A hub id to take the component from.")
+    path: StrictStr | None = Field(None, description="A folder to take the component from, relative to the recipe.")
+    dtype: DType | None = None
+    quantize: Quantize | None = None
+    attention: StrictStr | None = Field(None, description="A diffusers attention backend.", examples=["native"])
+    compile: StrictBool | None = Field(None, description="torch.compile the component's repeated blocks.")
+    cache: dict[str, Any] | None = Field(None, description="A step cache: {kind, ...}.")
+    tiling: StrictBool | None = Field(None, description="Decode in tiles (VAE).")
+
+
+class Devices(Section):
+    """The machine."""
+
+    gpu: StrictStr | None = Field(None, description="A name from `dcompile hardware`.", examples=["h100-sxm-80gb"])
+    gpus: tuple[StrictStr, ...] | None = Field(None, description="One name for each device of a mixed box.")
+    kind: Literal["cuda", "xpu", "cpu"] | None = Field(None, description="The kind, where no name is given.")
+    memory: StrictStr | None = Field(None, description="Memory of one device, with a unit.", examples=["24GiB"])
+    link: StrictStr | None = Field(None, description="How devices of a node are linked.", examples=["nvlink", "pcie4"])
+    per_node: Count | None = Field(None, description="Devices of each node that this job uses.")
+    nodes: Count = Field(1, description="Nodes that this job uses.")
+    node_link: StrictStr | None = Field(None, description="How nodes are linked.")
+    ids: tuple[Index, ...] | None = Field(None, description="Which devices of the node.")
+    host_memory: StrictStr | None = Field(None, description="Memory of the host, with a unit.")
+    reserve: StrictStr | None = Field(None, description="Device memory that stays free, with a unit.")
+
+
+class Tensor(Section):
+    """Weight matrices are split."""
+
+    degree: Degree
+    plan: Literal["builtin", "ours"] | None = Field(None, description="The library's plan, or our own.")
+
+
+class Context(Section):
+    """The sequence is split."""
+
+    ulysses: Degree = Field(1, description="Heads are exchanged for tokens: divides the heads.")
+    ring: Degree = Field(1, description="Keys and values go round.")
+    uneven: StrictBool = Field(False, description="Allow lengths that the degree does not divide.")
+
+
+DeviceMapValue = Index | tuple[Index, ...]
+
+
+class ComponentParallel(Section):
+    """How one component is split."""
+
+    device: Index | None = Field(None, description="The device it lies on, counted within a replica.")
+    offload: Literal["model", "group", "sequential"] | None = None
+    tensor: Degree | Tensor | None = None
+    context: Context | None = None
+    shard: Literal["context"] | None = None
+
+
+class Auto(Section):
+    """What `parallel: auto` must keep and must not use."""
+
+    fixed: dict[str, Any] = {}
+    forbid: tuple[StrictStr, ...] = ()
+
+
+class Parallel(Section):
+    """How the pipeline is split."""
+
+    auto: Auto | None = None
+    data: Degree | None = Field(None, description="Replicas; the prompts are divided.")
+    device_map: Literal["balanced"] | dict[StrictStr, DeviceMapValue] | None = Field(
+        None, description="Whole components, or the blocks of one, on the devices of one process."
+    )
+    context: Context | None = None
+    tensor: Degree | Tensor | None = Field(None, description="Degree by which the denoiser's matrices are split.")
+    shard: Literal["context"] | None = Field(None, description="Weights sharded over the context group.")
+    cfg: Degree | None = Field(None, description="The two guidance branches on different ranks.")
+    components: dict[StrictStr, ComponentParallel] = {}
+
+
+class Run(Section):
+    """What is generated."""
+
+    task: StrictStr | None = None
+    prompts: tuple[StrictStr, ...] | StrictStr | None = Field(
+        None, description="A list of prompts, or a .txt, .jsonl or .csv file relative to the recipe."
+    )
+    negative_prompt: StrictStr | None = None
+    images: tuple[StrictStr, ...] | None = None
+    height: Count | None = None
+    width: Count | None = None
+    frames: Count | None = None
+    steps: Count | None = None
+    guidance: Number | None = Field(None, description="The guidance the model was distilled with.")
+    true_cfg: Number | None = Field(None, description="Classifier-free guidance with two branches.")
+    seed: Seed | None = None
+    seeds: tuple[Seed, ...] | None = None
+    images_per_prompt: Count = 1
+    batch: Count = Field(1, description="Pictures made in one call.")
+    id_column: StrictStr | None = Field(None, description="The column of the prompt file that names a row.")
+    args: dict[StrictStr, Any] = Field({}, description="Other arguments of the pipeline's call.")
+
+
+class Output(Section):
+    """Where pictures go."""
+
+    dir: StrictStr = Field("out", description="A folder, relative to the working directory.")
+    name: StrictStr = Field("{index:05d}", description="A template: {index:05d}, {seed}, {prompt_slug}.")
+    format: Literal["png", "jpg", "webp", "mp4"] | None = None
+    fps: Count | None = None
+
+
+class Launch(Section):
+    """How ranks are started."""
+
+    timeout_seconds: Count = Field(600, description="How long a rank waits for the others.")
+    env: dict[StrictStr, StrictStr] = {}
+
+
+class Recipe(Section):
+    """One diffusion job: model, devices, parallel plan, prompts."""
+
+    version: Literal[1] = Field(description="The format of this file.")
+    name: StrictStr | None = Field(None, description="The job's name; the file's stem otherwise.")
+    requires: dict[StrictStr, StrictStr] = Field({}, description="Versions that are needed.")
+    model: Model
+    components: dict[StrictStr, Component | None] = Field({}, description="What single components are.")
+    devices: Devices | StrictStr = Field(default_factory=lambda: Devices(), description="The machine, or a file with it.")
+    parallel: Literal["auto"] | Parallel = Field(default_factory=lambda: Parallel())
+    run: Run = Field(default_factory=lambda: Run())
+    output: Output = Field(default_factory=lambda: Output())
+    launch: Launch = Field(default_factory=lambda: Launch())
+    targets: dict[StrictStr, Any] = {}

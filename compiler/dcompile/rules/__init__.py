@@ -1,0 +1,1 @@
+"""Stage 4: a recipe and its facts to diagnostics."""

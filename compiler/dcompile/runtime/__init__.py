@@ -1,0 +1,1 @@
+"""Reads `plan.json` on every rank and runs it. Imports no compiler stage."""
