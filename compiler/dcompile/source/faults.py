@@ -1,0 +1,42 @@
+"""The faults of the text itself, by code."""
+
+from __future__ import annotations
+
+from dcompile.core.diagnostics import Diagnostic, Path, Severity, Span
+
+FAULTS: dict[str, str] = {
+    "DC101": "yaml-syntax",
+    "DC102": "file-too-large",
+    "DC103": "not-utf8",
+    "DC104": "control-character",
+    "DC105": "merge-conflict",
+    "DC106": "tab",
+    "DC107": "nesting-too-deep",
+    "DC108": "several-documents",
+    "DC109": "empty-file",
+    "DC110": "not-a-mapping",
+    "DC111": "duplicate-key",
+    "DC112": "key-not-text",
+    "DC113": "anchor-or-alias",
+    "DC114": "merge-key",
+    "DC115": "tag",
+    "DC116": "directive",
+    "DC117": "ambiguous-number",
+    "DC118": "number-out-of-range",
+    "DC119": "template",
+    "DC121": "base-unreadable",
+    "DC122": "base-path",
+    "DC123": "base-cycle",
+    "DC124": "base-chain-too-long",
+    "DC125": "devices-file",
+    "DC126": "variable-unset",
+    "DC127": "variable-not-allowed",
+    "DC128": "variable-syntax",
+    "DC131": "override-syntax",
+    "DC132": "override-path",
+}
+
+
+def fault(code: str, message: str, hint: str, span: Span, file: str, path: Path = ()) -> Diagnostic:
+    """An error in the text at a known position."""
+    return Diagnostic(code, Severity.ERROR, message, hint, path, span, file)
