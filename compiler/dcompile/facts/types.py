@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -10,7 +10,7 @@ from typing import Any
 class TensorGroup:
     """Parameters of one shape. `name` may hold one `*`, which stands for `0 ... repeat-1` (blocks are stacked).
 
-    `shape` is the parameter's; `dtype` is the published file's, or None where the recipe decides.
+    `shape` is the parameter's.
     """
 
     name: str
@@ -43,6 +43,7 @@ class ComponentFacts:
         context_plan: whether the class can run under context parallelism with the library's own plan.
         context_splits_text: whether that plan splits the text tokens too.
         no_split: classes that a device map must not cut.
+        dtype: the published file's dtype, or None where it is not known.
     """
 
     class_name: str
@@ -65,9 +66,13 @@ class ModelFacts:
     Attributes:
         tokens: numbers for the token formula: `{"spatial": 16, "frames": 0 or 4, "multiple": 16, "text": 512,
             "text_default": 512}`; `spatial` is pixels of one token's side, `frames` the temporal compression (0 for
-            pictures), `multiple` what height and width must divide by (1 where they are floored).
+            pictures), `multiple` what height and width must divide by (1 where they are floored), `text_default`
+            the text tokens of a call that does not say, `text` the most that the pipeline takes (the default where it
+            sets no limit), `text_limit` that limit or 0.
         call_args: names of the pipeline's `__call__` arguments with their defaults (None where there is none).
+        defaults: what a call uses when it is not told: `height`, `width`, `frames`, `steps`, `guidance`, `true_cfg`.
         source: where the facts come from.
+        pipeline_config: the pipeline's own settings in `model_index.json`, such as `boundary_ratio`.
     """
 
     id: str
@@ -81,6 +86,7 @@ class ModelFacts:
     defaults: dict[str, Any]
     diffusers: str
     source: str
+    pipeline_config: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
