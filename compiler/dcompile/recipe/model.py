@@ -48,7 +48,9 @@ class Model(Section):
     like: StrictStr | None = Field(None, description="The known id whose facts hold for these weights (a fine-tune).")
     revision: StrictStr | None = Field(None, description="A branch, tag or commit of the hub repository.")
     variant: StrictStr | None = Field(None, description="A variant of the weight files, such as fp16.")
-    pipeline: StrictStr | None = Field(None, description="A diffusers pipeline class, where the model's own is not meant.")
+    pipeline: StrictStr | None = Field(
+        None, description="A diffusers pipeline class, where the model's own is not meant."
+    )
     dtype: DType | None = Field(None, description="The dtype of every component that does not say its own.")
     scheduler: Scheduler | None = None
     adapters: tuple[Adapter, ...] = ()
@@ -190,7 +192,9 @@ class Recipe(Section):
     requires: dict[StrictStr, StrictStr] = Field({}, description="Versions that are needed.")
     model: Model
     components: dict[StrictStr, Component | None] = Field({}, description="What single components are.")
-    devices: Devices | StrictStr = Field(default_factory=lambda: Devices(), description="The machine, or a file with it.")
+    devices: Devices | StrictStr = Field(
+        default_factory=lambda: Devices(), description="The machine, or a file with it."
+    )
     parallel: Literal["auto"] | Parallel = Field(default_factory=lambda: Parallel())
     run: Run = Field(default_factory=lambda: Run())
     output: Output = Field(default_factory=lambda: Output())
