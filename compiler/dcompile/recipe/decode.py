@@ -12,8 +12,9 @@ from dcompile.recipe.faults import fault
 from dcompile.recipe.model import Recipe
 from dcompile.recipe.sections import fields, section_at
 from dcompile.recipe.suggest import unknown_key
-from dcompile.recipe.values import TOKEN, either, expected, hint_for, show
+from dcompile.recipe.values import either, expected, hint_for, show
 from dcompile.source.document import Document, get, items
+from dcompile.source.faults import TOKEN
 
 _SIZES = ("memory", "host_memory", "reserve")
 _LIMITS = ("greater_than_equal", "less_than_equal", "greater_than", "less_than")
@@ -103,7 +104,13 @@ def _wrong(document: Document, path: Path, value: Any, errors: list[dict[str, An
         section = section_at(path)
         hint = f"write {wanted}, or delete the key"
         if section is not None:
-            hint = f"give it a key ({', '.join(fields(section)[:6])}, ...), or delete it"
+            hint = (
+                f"give it a key ({', '.join(fields(section)[:6])}, ...), or delete it"
+                if path != ("model",)
+                else "write `model: {id: <hub id>}`"
+            )
+        if path == ("version",):
+            hint = "write `version: 1`"
         what = "has nothing under it" if not text else f"is `{text}`"
         return fault("DC206", f"`{name}` {what}; it must be {wanted}", hint, path, is_key=True)
     message = f"`{name}` is {show(value, text)}, but it must be {wanted}"

@@ -28,86 +28,102 @@ class Scheduler(Section):
     """A scheduler in place of the model's own, or other settings for it."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
-    class_: StrictStr | None = Field(None, alias="class", description="A diffusers scheduler class.")
+    class_: StrictStr | None = Field(default=None, alias="class", description="A diffusers scheduler class.")
 
 
 class Adapter(Section):
     """A LoRA that is loaded into a component."""
 
     path: StrictStr = Field(description="A folder or .safetensors file relative to the recipe, or a hub id.")
-    weight: Number = Field(1.0, description="How strongly the adapter counts.")
-    component: StrictStr | None = Field(None, description="The component it belongs to; the denoiser otherwise.")
-    fuse: StrictBool | None = Field(None, description="Merge it into the weights; needed under `tensor`.")
+    weight: Number = Field(default=1.0, description="How strongly the adapter counts.")
+    component: StrictStr | None = Field(
+        default=None, description="The component it belongs to; the denoiser otherwise."
+    )
+    fuse: StrictBool | None = Field(default=None, description="Merge it into the weights; needed under `tensor`.")
 
 
 class Model(Section):
     """Which pipeline."""
 
-    id: StrictStr | None = Field(None, description="A hub id.", examples=["black-forest-labs/FLUX.1-dev"])
-    path: StrictStr | None = Field(None, description="A folder or .safetensors file, relative to the recipe.")
-    like: StrictStr | None = Field(None, description="The known id whose facts hold for these weights (a fine-tune).")
-    revision: StrictStr | None = Field(None, description="A branch, tag or commit of the hub repository.")
-    variant: StrictStr | None = Field(None, description="A variant of the weight files, such as fp16.")
-    pipeline: StrictStr | None = Field(
-        None, description="A diffusers pipeline class, where the model's own is not meant."
+    id: StrictStr | None = Field(default=None, description="A hub id.", examples=["black-forest-labs/FLUX.1-dev"])
+    path: StrictStr | None = Field(default=None, description="A folder or .safetensors file, relative to the recipe.")
+    like: StrictStr | None = Field(
+        default=None, description="The known id whose facts hold for these weights (a fine-tune)."
     )
-    dtype: DType | None = Field(None, description="The dtype of every component that does not say its own.")
-    scheduler: Scheduler | None = None
-    adapters: tuple[Adapter, ...] = ()
+    revision: StrictStr | None = Field(default=None, description="A branch, tag or commit of the hub repository.")
+    variant: StrictStr | None = Field(default=None, description="A variant of the weight files, such as fp16.")
+    pipeline: StrictStr | None = Field(
+        default=None, description="A diffusers pipeline class, where the model's own is not meant."
+    )
+    dtype: DType | None = Field(default=None, description="The dtype of every component that does not say its own.")
+    scheduler: Scheduler | None = Field(
+        default=None,
+        description="A scheduler in place of the model's own.",
+        examples=[{"class": "EulerDiscreteScheduler"}],
+    )
+    adapters: tuple[Adapter, ...] = Field(default=(), description="LoRAs that are loaded, in order.")
     trust_remote_code: StrictBool = Field(
-        False, description="Allow code from the model's repository; the command line must confirm it."
+        default=False, description="Allow code from the model's repository; the command line must confirm it."
     )
 
 
 class Quantize(Section):
     """Weights in fewer bits."""
 
-    method: Literal["torchao", "bitsandbytes", "quanto", "gguf"]
-    type: StrictStr | None = Field(None, description="The method's own name for the type, such as int8wo or nf4.")
+    method: Literal["torchao", "bitsandbytes", "quanto", "gguf"] = Field(description="The library that quantizes.")
+    type: StrictStr | None = Field(
+        default=None, description="The method's own name for the type, such as int8wo or nf4."
+    )
 
 
 class Component(Section):
     """What one component is."""
 
-    id: StrictStr | None = Field(None, description="A hub id to take the component from.")
-    path: StrictStr | None = Field(None, description="A folder to take the component from, relative to the recipe.")
-    dtype: DType | None = None
-    quantize: Quantize | None = None
-    attention: StrictStr | None = Field(None, description="A diffusers attention backend.", examples=["native"])
-    compile: StrictBool | None = Field(None, description="torch.compile the component's repeated blocks.")
-    cache: dict[str, Any] | None = Field(None, description="A step cache: {kind, ...}.")
-    tiling: StrictBool | None = Field(None, description="Decode in tiles (VAE).")
+    id: StrictStr | None = Field(default=None, description="A hub id to take the component from.")
+    path: StrictStr | None = Field(
+        default=None, description="A folder to take the component from, relative to the recipe."
+    )
+    dtype: DType | None = Field(default=None, description="The component's dtype, where it is not the model's.")
+    quantize: Quantize | None = Field(default=None, description="Weights in fewer bits.")
+    attention: StrictStr | None = Field(default=None, description="A diffusers attention backend.", examples=["native"])
+    compile: StrictBool | None = Field(default=None, description="torch.compile the component's repeated blocks.")
+    cache: dict[str, Any] | None = Field(default=None, description="A step cache: {kind, ...}.")
+    tiling: StrictBool | None = Field(default=None, description="Decode in tiles (VAE).")
 
 
 class Devices(Section):
     """The machine."""
 
-    gpu: StrictStr | None = Field(None, description="A name from `dcompile hardware`.", examples=["h100-sxm-80gb"])
-    gpus: tuple[StrictStr, ...] | None = Field(None, description="One name for each device of a mixed box.")
-    kind: Literal["cuda", "xpu", "cpu"] | None = Field(None, description="The kind, where no name is given.")
-    memory: StrictStr | None = Field(None, description="Memory of one device, with a unit.", examples=["24GiB"])
-    link: StrictStr | None = Field(None, description="How devices of a node are linked.", examples=["nvlink", "pcie4"])
-    per_node: Count | None = Field(None, description="Devices of each node that this job uses.")
-    nodes: Count = Field(1, description="Nodes that this job uses.")
-    node_link: StrictStr | None = Field(None, description="How nodes are linked.")
-    ids: tuple[Index, ...] | None = Field(None, description="Which devices of the node.")
-    host_memory: StrictStr | None = Field(None, description="Memory of the host, with a unit.")
-    reserve: StrictStr | None = Field(None, description="Device memory that stays free, with a unit.")
+    gpu: StrictStr | None = Field(
+        default=None, description="A name from `dcompile hardware`.", examples=["h100-sxm-80gb"]
+    )
+    gpus: tuple[StrictStr, ...] | None = Field(default=None, description="One name for each device of a mixed box.")
+    kind: Literal["cuda", "xpu", "cpu"] | None = Field(default=None, description="The kind, where no name is given.")
+    memory: StrictStr | None = Field(default=None, description="Memory of one device, with a unit.", examples=["24GiB"])
+    link: StrictStr | None = Field(
+        default=None, description="How devices of a node are linked.", examples=["nvlink", "pcie4"]
+    )
+    per_node: Count | None = Field(default=None, description="Devices of each node that this job uses.")
+    nodes: Count = Field(default=1, description="Nodes that this job uses.")
+    node_link: StrictStr | None = Field(default=None, description="How nodes are linked.")
+    ids: tuple[Index, ...] | None = Field(default=None, description="Which devices of the node.")
+    host_memory: StrictStr | None = Field(default=None, description="Memory of the host, with a unit.")
+    reserve: StrictStr | None = Field(default=None, description="Device memory that stays free, with a unit.")
 
 
 class Tensor(Section):
     """Weight matrices are split."""
 
-    degree: Degree
-    plan: Literal["builtin", "ours"] | None = Field(None, description="The library's plan, or our own.")
+    degree: Degree = Field(description="By how many devices the matrices are split.", examples=[2])
+    plan: Literal["builtin", "ours"] | None = Field(default=None, description="The library's plan, or our own.")
 
 
 class Context(Section):
     """The sequence is split."""
 
-    ulysses: Degree = Field(1, description="Heads are exchanged for tokens: divides the heads.")
-    ring: Degree = Field(1, description="Keys and values go round.")
-    uneven: StrictBool = Field(False, description="Allow lengths that the degree does not divide.")
+    ulysses: Degree = Field(default=1, description="Heads are exchanged for tokens: divides the heads.")
+    ring: Degree = Field(default=1, description="Keys and values go round.")
+    uneven: StrictBool = Field(default=False, description="Allow lengths that the degree does not divide.")
 
 
 DeviceMapValue = Index | tuple[Index, ...]
@@ -116,87 +132,109 @@ DeviceMapValue = Index | tuple[Index, ...]
 class ComponentParallel(Section):
     """How one component is split."""
 
-    device: Index | None = Field(None, description="The device it lies on, counted within a replica.")
-    offload: Literal["model", "group", "sequential"] | None = None
-    tensor: Degree | Tensor | None = None
-    context: Context | None = None
-    shard: Literal["context"] | None = None
+    device: Index | None = Field(default=None, description="The device it lies on, counted within a replica.")
+    offload: Literal["model", "group", "sequential"] | None = Field(
+        default=None, description="Keep it in host memory and bring it over whole, by groups of blocks, or by layers."
+    )
+    tensor: Degree | Tensor | None = Field(default=None, description="Degree by which its matrices are split.")
+    context: Context | None = Field(default=None, description="The sequence is split.", examples=[{"ulysses": 2}])
+    shard: Literal["context"] | None = Field(default=None, description="Its weights, sharded over the context group.")
 
 
 class Auto(Section):
     """What `parallel: auto` must keep and must not use."""
 
-    fixed: dict[str, Any] = {}
-    forbid: tuple[StrictStr, ...] = ()
+    fixed: dict[str, Any] = Field(default={}, description="Keys of `parallel` that stay.", examples=[{"data": 2}])
+    forbid: tuple[StrictStr, ...] = Field(default=(), description="Kinds that are not used.", examples=[["offload"]])
 
 
 class Parallel(Section):
     """How the pipeline is split."""
 
-    auto: Auto | None = None
-    data: Degree | None = Field(None, description="Replicas; the prompts are divided.")
+    auto: Auto | None = Field(default=None, description="The compiler chooses within these bounds.")
+    data: Degree | None = Field(default=None, description="Replicas; the prompts are divided.")
     device_map: Literal["balanced"] | dict[StrictStr, DeviceMapValue] | None = Field(
-        None, description="Whole components, or the blocks of one, on the devices of one process."
+        default=None, description="Whole components, or the blocks of one, on the devices of one process."
     )
-    context: Context | None = None
-    tensor: Degree | Tensor | None = Field(None, description="Degree by which the denoiser's matrices are split.")
-    shard: Literal["context"] | None = Field(None, description="Weights sharded over the context group.")
-    cfg: Degree | None = Field(None, description="The two guidance branches on different ranks.")
-    components: dict[StrictStr, ComponentParallel] = {}
+    context: Context | None = Field(default=None, description="The sequence is split.", examples=[{"ulysses": 2}])
+    tensor: Degree | Tensor | None = Field(
+        default=None, description="Degree by which the denoiser's matrices are split."
+    )
+    shard: Literal["context"] | None = Field(default=None, description="Weights sharded over the context group.")
+    cfg: Degree | None = Field(default=None, description="The two guidance branches on different ranks.")
+    components: dict[StrictStr, ComponentParallel] = Field(
+        default={}, description="How single components are split.", examples=[{"vae": {"device": 1}}]
+    )
 
 
 class Run(Section):
     """What is generated."""
 
-    task: StrictStr | None = None
-    prompts: tuple[StrictStr, ...] | StrictStr | None = Field(
-        None, description="A list of prompts, or a .txt, .jsonl or .csv file relative to the recipe."
+    task: StrictStr | None = Field(
+        default=None, description="What is made of what; clear from most pipelines.", examples=["text-to-image"]
     )
-    negative_prompt: StrictStr | None = None
-    images: tuple[StrictStr, ...] | None = None
-    height: Count | None = None
-    width: Count | None = None
-    frames: Count | None = None
-    steps: Count | None = None
-    guidance: Number | None = Field(None, description="The guidance the model was distilled with.")
-    true_cfg: Number | None = Field(None, description="Classifier-free guidance with two branches.")
-    seed: Seed | None = None
-    seeds: tuple[Seed, ...] | None = None
-    images_per_prompt: Count = 1
-    batch: Count = Field(1, description="Pictures made in one call.")
-    id_column: StrictStr | None = Field(None, description="The column of the prompt file that names a row.")
-    args: dict[StrictStr, Any] = Field({}, description="Other arguments of the pipeline's call.")
+    prompts: tuple[StrictStr, ...] | StrictStr | None = Field(
+        default=None, description="A list of prompts, or a .txt, .jsonl or .csv file relative to the recipe."
+    )
+    negative_prompt: StrictStr | None = Field(default=None, description="What the guided branch moves away from.")
+    images: tuple[StrictStr, ...] | None = Field(
+        default=None, description="Input pictures, relative to the recipe.", examples=[["fox.png"]]
+    )
+    height: Count | None = Field(
+        default=None, description="Height in pixels; the model's own otherwise.", examples=[1024]
+    )
+    width: Count | None = Field(
+        default=None, description="Width in pixels; the model's own otherwise.", examples=[1024]
+    )
+    frames: Count | None = Field(default=None, description="Frames of a video.", examples=[81])
+    steps: Count | None = Field(default=None, description="Denoising steps (num_inference_steps).", examples=[28])
+    guidance: Number | None = Field(default=None, description="The guidance the model was distilled with.")
+    true_cfg: Number | None = Field(default=None, description="Classifier-free guidance with two branches.")
+    seed: Seed | None = Field(
+        default=None, description="The first picture's seed; the next ones count up.", examples=[42]
+    )
+    seeds: tuple[Seed, ...] | None = Field(default=None, description="One seed for each picture.", examples=[[1, 2]])
+    images_per_prompt: Count = Field(default=1, description="Pictures made of each prompt.")
+    batch: Count = Field(default=1, description="Pictures made in one call.")
+    id_column: StrictStr | None = Field(default=None, description="The column of the prompt file that names a row.")
+    args: dict[StrictStr, Any] = Field(default={}, description="Other arguments of the pipeline's call.")
 
 
 class Output(Section):
     """Where pictures go."""
 
-    dir: StrictStr = Field("out", description="A folder, relative to the working directory.")
-    name: StrictStr = Field("{index:05d}", description="A template: {index:05d}, {seed}, {prompt_slug}.")
-    format: Literal["png", "jpg", "webp", "mp4"] | None = None
-    fps: Count | None = None
+    dir: StrictStr = Field(default="out", description="A folder, relative to the working directory.")
+    name: StrictStr = Field(default="{index:05d}", description="A template: {index:05d}, {seed}, {prompt_slug}.")
+    format: Literal["png", "jpg", "webp", "mp4"] | None = Field(
+        default=None, description="The kind of file; png for pictures and mp4 for videos otherwise."
+    )
+    fps: Count | None = Field(default=None, description="Frames per second of a video.", examples=[16])
 
 
 class Launch(Section):
     """How ranks are started."""
 
-    timeout_seconds: Count = Field(600, description="How long a rank waits for the others.")
-    env: dict[StrictStr, StrictStr] = {}
+    timeout_seconds: Count = Field(default=600, description="How long a rank waits for the others.")
+    env: dict[StrictStr, StrictStr] = Field(
+        default={}, description="Environment of every rank.", examples=[{"NCCL_DEBUG": "WARN"}]
+    )
 
 
 class Recipe(Section):
     """One diffusion job: model, devices, parallel plan, prompts."""
 
     version: Literal[1] = Field(description="The format of this file.")
-    name: StrictStr | None = Field(None, description="The job's name; the file's stem otherwise.")
-    requires: dict[StrictStr, StrictStr] = Field({}, description="Versions that are needed.")
-    model: Model
-    components: dict[StrictStr, Component | None] = Field({}, description="What single components are.")
+    name: StrictStr | None = Field(default=None, description="The job's name; the file's stem otherwise.")
+    requires: dict[StrictStr, StrictStr] = Field(default={}, description="Versions that are needed.")
+    model: Model = Field(description="Which pipeline.")
+    components: dict[StrictStr, Component | None] = Field(default={}, description="What single components are.")
     devices: Devices | StrictStr = Field(
         default_factory=lambda: Devices(), description="The machine, or a file with it."
     )
-    parallel: Literal["auto"] | Parallel = Field(default_factory=lambda: Parallel())
-    run: Run = Field(default_factory=lambda: Run())
-    output: Output = Field(default_factory=lambda: Output())
-    launch: Launch = Field(default_factory=lambda: Launch())
-    targets: dict[StrictStr, Any] = {}
+    parallel: Literal["auto"] | Parallel = Field(
+        default_factory=lambda: Parallel(), description="How the pipeline is split; `auto` lets the compiler choose."
+    )
+    run: Run = Field(default_factory=lambda: Run(), description="What is generated.")
+    output: Output = Field(default_factory=lambda: Output(), description="Where pictures go.")
+    launch: Launch = Field(default_factory=lambda: Launch(), description="How ranks are started.")
+    targets: dict[StrictStr, Any] = Field(default={}, description="Settings for Slurm, Kubernetes and Ray.")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-TOKEN = re.compile(r"(?:hf|api_org)_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{24,}")
+from dcompile.source.faults import redact
 
 _TYPES = {
     "string_type": "text",
@@ -39,7 +39,7 @@ def show(value: Any, text: str | None = None) -> str:
         return "nothing" if not text else f"`{text}`"
     if text is None:
         text = {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
-    text = TOKEN.sub("(a token)", text).replace("\n", " ")
+    text = redact(text).replace("\n", " ")
     text = text if len(text) <= 60 else text[:57] + "..."
     return f"`{text}`" if text else "empty text"
 
@@ -65,6 +65,8 @@ def either(words: Iterable[str]) -> str:
 def hint_for(value: Any, text: str | None, wanted: set[str], path_text: str) -> str:
     """What to write instead of a value of the wrong type."""
     name = path_text.rsplit(".", 1)[-1]
+    if path_text == "parallel.auto":
+        return "write `parallel: auto`"
     if "bool_type" in wanted and isinstance(value, str):
         low = value.strip().lower()
         return (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from dcompile.core.diagnostics import Diagnostic, Path, Severity, Span
 
 FAULTS: dict[str, str] = {
@@ -37,6 +39,14 @@ FAULTS: dict[str, str] = {
 }
 
 
+TOKEN = re.compile(r"(?:hf|api_org)_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{24,}")
+
+
+def redact(text: str) -> str:
+    """The text without tokens. Whatever prints a recipe's text (messages, code frames) goes through this."""
+    return TOKEN.sub("(a token)", text)
+
+
 def fault(code: str, message: str, hint: str, span: Span, file: str, path: Path = ()) -> Diagnostic:
     """An error in the text at a known position."""
-    return Diagnostic(code, Severity.ERROR, message, hint, path, span, file)
+    return Diagnostic(code, Severity.ERROR, redact(message), redact(hint), path, span, file)
