@@ -24,11 +24,11 @@ PUBLISHED = Path(__file__).parent / "published"
 
 # Sizes of fused parts by name: products of config keys and numbers. Checked against what the classes' own `__init__`
 # records, so a new library version that changes them stops the generator.
-_FLUX_SIZES = {
+_FLUX_SIZES: dict[str, list[Any]] = {
     "inner": ["num_attention_heads", "attention_head_dim"],
     "mlp": ["num_attention_heads", "attention_head_dim", 4],
 }
-_FLUX2_SIZES = {**_FLUX_SIZES, "mlp": ["num_attention_heads", "attention_head_dim", "mlp_ratio"]}
+_FLUX2_SIZES: dict[str, list[Any]] = {**_FLUX_SIZES, "mlp": ["num_attention_heads", "attention_head_dim", "mlp_ratio"]}
 _PACKED: dict[str, tuple[dict[str, list[Any]], dict[str, list[str]]]] = {
     "FluxTransformer2DModel": (_FLUX_SIZES, {"single_transformer_blocks.*.proj_out": ["inner", "mlp"]}),
     "Flux2Transformer2DModel": (
@@ -56,17 +56,19 @@ _TRANSFORMERS_CLASSES = (
 _UNUSABLE_CONTEXT_PLAN = {"LTX2VideoTransformer3DModel"}
 _HEAD_KEYS = ("num_attention_heads", "num_heads")
 
-# Where the sizes of a picture come from when the call does not give them: a number, or [component, config key, "vae"]
-# for that key times the pixels of one latent.
+# What a family's pipelines have in common. `size` is a picture's side in latents where the call does not say (None: the
+# signature or the denoiser's `sample_size` does), `patch` the latents on a token's side, `frames` the temporal
+# compression, `multiple` what height and width must divide by (None: a token's side), `text_limit` the longest text (0:
+# no limit).
 _PIPELINES: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("Flux2", {"family": "flux2", "size": 1024, "patch": 2, "frames": 0, "multiple": 1, "text_limit": 512}),
+    ("Flux2", {"family": "flux2", "size": 128, "patch": 2, "frames": 0, "multiple": 1, "text_limit": 512}),
     ("Flux", {"family": "flux", "size": 128, "patch": 2, "frames": 0, "multiple": 1, "text_limit": 512}),
     ("QwenImage", {"family": "qwenimage", "size": 128, "patch": 2, "frames": 0, "multiple": 1, "text_limit": 1024}),
     ("Wan", {"family": "wan", "size": None, "patch": 2, "frames": 4, "multiple": 16, "text_limit": 0}),
     ("LTX2", {"family": "ltx2", "size": None, "patch": 1, "frames": 8, "multiple": 32, "text_limit": 0}),
     ("LTX", {"family": "ltx", "size": None, "patch": 1, "frames": 8, "multiple": 32, "text_limit": 0}),
     ("StableDiffusionXL", {"family": "sdxl", "size": None, "patch": 1, "frames": 0, "multiple": 8, "text_limit": 77}),
-    ("StableDiffusion3", {"family": "sd3", "size": 128, "patch": 2, "frames": 0, "multiple": 16, "text_limit": 512}),
+    ("StableDiffusion3", {"family": "sd3", "size": None, "patch": 2, "frames": 0, "multiple": None, "text_limit": 512}),
     ("StableDiffusion", {"family": "sd", "size": None, "patch": 1, "frames": 0, "multiple": 8, "text_limit": 77}),
 )
 _GENERIC = {"family": "other", "size": None, "patch": 1, "frames": 0, "multiple": 1, "text_limit": 0}
@@ -272,7 +274,11 @@ def describe_pipelines() -> dict[str, Any]:
     pipelines = {}
     for name in sorted(dir(diffusers)):
         cls = getattr(diffusers, name, None)
-        if not name.endswith("Pipeline") or not inspect.isclass(cls) or not issubclass(cls, diffusers.DiffusionPipeline):
+        if (
+            not name.endswith("Pipeline")
+            or not inspect.isclass(cls)
+            or not issubclass(cls, diffusers.DiffusionPipeline)
+        ):
             continue
         call_args = {
             key: parameter.default if _plain(parameter.default) else None
@@ -288,7 +294,7 @@ def describe_pipelines() -> dict[str, Any]:
 def _plain(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return all(_plain(item) for item in value)
-    return value is None or isinstance(value, (bool, int, float, str)) and value is not inspect.Parameter.empty
+    return isinstance(value, (bool, int, float, str))
 
 
 if __name__ == "__main__":

@@ -81,4 +81,7 @@ def load_hardware(name: str) -> HardwareFacts:
     Raises:
         KeyError: where `known_hardware` does not have the name.
     """
-    return HardwareFacts(name=name, **_devices()[name])
+    device = _devices()[name]
+    plain: dict[str, Any] = {key: value if isinstance(value, str) else value[0] for key, value in device.items()}
+    sources = [f"{key}: {value[1]}" for key, value in device.items() if not isinstance(value, str)]
+    return HardwareFacts(name=name, source="; ".join(sources), **plain)

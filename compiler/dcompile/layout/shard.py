@@ -68,8 +68,7 @@ def _style_of(module: str, plan: tuple[TensorStyle, ...]) -> TensorStyle | None:
     for style in plan:
         pattern = style.module.split(".")
         if len(pattern) == len(atoms) and all(
-            wanted == atom or (wanted == "*" and atom.isdecimal())
-            for wanted, atom in zip(pattern, atoms, strict=True)
+            wanted == atom or (wanted == "*" and atom.isdecimal()) for wanted, atom in zip(pattern, atoms, strict=True)
         ):
             return style
     return None

@@ -1,0 +1,117 @@
+"""Names, shapes and dtypes from the headers of safetensors files; the weights themselves are not read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from dcompile.facts.errors import FactsError
+
+# A header larger than this is refused by the safetensors library too.
+_MAX_HEADER_BYTES = 100_000_000
+_DTYPES = {
+    "F64": "float64",
+    "F32": "float32",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "I64": "int64",
+    "I32": "int32",
+    "I16": "int16",
+    "I8": "int8",
+    "U8": "uint8",
+    "BOOL": "bool",
+}
+_DAMAGED = "copy or download the file again"
+
+
+def read_json_file(path: Path) -> dict[str, Any]:
+    """A JSON object from a user's file.
+
+    Raises:
+        FactsError: where the file is missing or holds something else.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FactsError(f"`{path}` is missing", "check the path, or copy the file there") from None
+    except OSError as error:
+        raise FactsError(f"`{path}` cannot be read: {error.strerror}", "check the path and its permissions") from None
+    except (ValueError, RecursionError) as error:
+        raise FactsError(f"`{path}` is not valid JSON: {error}", _DAMAGED) from None
+    if not isinstance(data, dict):
+        raise FactsError(f"`{path}` holds no JSON object", _DAMAGED)
+    return data
+
+
+def read_header(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Every tensor of one file: its name, shape and dtype, in the order of the file.
+
+    Raises:
+        FactsError: where the file is missing, cut off or not a safetensors file.
+    """
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if size < 8 or length > min(size - 8, _MAX_HEADER_BYTES):
+                raise FactsError(f"`{path}` is cut off or is not a safetensors file", _DAMAGED)
+            header = json.loads(file.read(length))
+    except FileNotFoundError:
+        raise FactsError(f"the weight file `{path}` is missing", "copy or download it there") from None
+    except OSError as error:
+        raise FactsError(f"`{path}` cannot be read: {error.strerror}", "check the path and its permissions") from None
+    except (ValueError, RecursionError):
+        raise FactsError(f"the header of `{path}` is damaged", _DAMAGED) from None
+    try:
+        tensors = [(name, _tensor(entry)) for name, entry in header.items() if name != "__metadata__"]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise FactsError(f"the header of `{path}` is damaged", _DAMAGED) from None
+    if any(end > size - 8 - length for _, (_, _, end) in tensors):
+        raise FactsError(f"`{path}` is cut off: its header names more bytes than the file has", _DAMAGED)
+    ordered = sorted(tensors)
+    return {name: (shape, dtype) for name, (shape, dtype, _) in ordered}
+
+
+def _tensor(entry: dict[str, Any]) -> tuple[tuple[int, ...], str, int]:
+    shape = tuple(entry["shape"])
+    begin, end = entry["data_offsets"]
+    if not all(type(number) is int and number >= 0 for number in (*shape, begin, end)) or begin > end:
+        raise ValueError(shape)
+    return shape, _DTYPES.get(entry["dtype"], entry["dtype"].lower()), end
+
+
+def weight_files(folder: Path, variant: str | None = None) -> Iterator[Path]:
+    """The safetensors files of one component's folder, whether in one piece or several.
+
+    Raises:
+        FactsError: where there is none.
+    """
+    for stem in ("diffusion_pytorch_model", "model"):
+        for name in _names(stem, variant):
+            if (folder / name).is_file():
+                if not name.endswith(".index.json"):
+                    yield folder / name
+                    return
+                pieces = read_json_file(folder / name).get("weight_map")
+                if not isinstance(pieces, dict) or not all(isinstance(piece, str) for piece in pieces.values()):
+                    raise FactsError(f"`{folder / name}` has no `weight_map`", _DAMAGED)
+                if any(Path(piece).name != piece for piece in pieces.values()):
+                    raise FactsError(f"`{folder / name}` names a file outside its own folder", _DAMAGED)
+                yield from (folder / piece for piece in sorted(set(pieces.values())))
+                return
+    which = f"{variant} " if variant else ""
+    raise FactsError(
+        f"`{folder}` holds no {which}weights in safetensors format",
+        "save the pipeline with `save_pretrained(..., safe_serialization=True)`",
+    )
+
+
+def _names(stem: str, variant: str | None) -> tuple[str, ...]:
+    plain = (f"{stem}.safetensors", f"{stem}.safetensors.index.json")
+    if variant is None:
+        return plain
+    return (f"{stem}.{variant}.safetensors", f"{stem}.safetensors.index.{variant}.json", *plain)
