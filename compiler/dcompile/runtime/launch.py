@@ -1,0 +1,192 @@
+"""Starts a plan's ranks on this machine, or joins the job that torchrun or srun has started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import uuid
+from pathlib import Path
+from typing import Any
+
+from dcompile.runtime import worker
+from dcompile.runtime.errors import RankError, RunError, first_error, record
+
+FAILED, INTERRUPTED = 4, 130
+
+
+def run_plan(
+    plan_path: Path, root: Path, *, overwrite: bool = False, progress: str = "auto", traceback: bool = False
+) -> int:
+    """Runs `plan.json` and says on stderr what went wrong.
+
+    Args:
+        plan_path: the compiled plan.
+        root: the recipe's folder, where relative model paths start.
+        overwrite: make pictures again that are complete.
+        progress: `auto` (a bar on a terminal, lines elsewhere), `bar`, `plain` or `none`.
+        traceback: print the failing rank's traceback under its sentence.
+
+    Returns:
+        0 where every picture is there, 4 where the run failed, 130 where it was interrupted.
+    """
+    try:
+        program = worker.read_plan(plan_path)[0]["program"]
+        found = _surrounding_job()
+        if found is not None:
+            return _join(found, program, plan_path, root, overwrite, progress, traceback)
+        if program["nodes"] > 1:
+            raise RunError(
+                f"the plan is made for {program['nodes']} nodes: start it on each of them with torchrun or srun "
+                f"(`{plan_path.parent / 'launch'}`)"
+            )
+    except (RunError, OSError, ValueError, KeyError) as error:
+        return _say(record(None, 0, error), traceback, name_rank=False)
+    with tempfile.TemporaryDirectory(prefix="dcompile-") as folder:
+        command = _worker_arguments(plan_path, root, overwrite, progress, Path(folder))
+        try:
+            failure = _start(command, program["ranks"], Path(folder))
+        except KeyboardInterrupt:
+            _remove_drafts(program)
+            print("dcompile: interrupted; run again to go on where it stopped", file=sys.stderr)
+            return INTERRUPTED
+        if failure is None:
+            return 0
+        _remove_drafts(program)
+        return _say(first_error(Path(folder)) or failure, traceback, name_rank=program["ranks"] > 1)
+
+
+def _surrounding_job() -> tuple[str, int, int] | None:
+    """The launcher, rank and world of the job that this process is in already."""
+    if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
+        return "torchrun", int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if "SLURM_PROCID" in os.environ and int(os.environ.get("SLURM_NTASKS", "1")) > 1:
+        return "srun", int(os.environ["SLURM_PROCID"]), int(os.environ["SLURM_NTASKS"])
+    return None
+
+
+def _join(
+    found: tuple[str, int, int],
+    program: dict[str, Any],
+    plan_path: Path,
+    root: Path,
+    overwrite: bool,
+    progress: str,
+    traceback: bool,
+) -> int:
+    launcher, rank, world = found
+    if rank == 0:
+        print(f"dcompile: joining a job of {launcher} with {world} rank(s)", file=sys.stderr, flush=True)
+    try:
+        if world != program["ranks"]:
+            raise RunError(f"{launcher} started {world} rank(s), but the plan is made for {program['ranks']}")
+        worker.run(plan_path, root, overwrite=overwrite, progress=progress)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:
+        left = record(None, rank, error)
+        if left.is_echo:  # another rank says what happened
+            os._exit(FAILED)
+        _say(left, traceback, name_rank=world > 1)
+        sys.stderr.flush()
+        os._exit(FAILED)  # a normal end would wait for the other ranks inside the process group
+    return 0
+
+
+def _worker_arguments(plan_path: Path, root: Path, overwrite: bool, progress: str, errors: Path) -> list[str]:
+    arguments = ["-m", "dcompile.runtime.worker", "--plan", str(plan_path.resolve()), "--root", str(root.resolve())]
+    arguments += ["--progress", progress, "--errors", str(errors), "--launcher", str(os.getpid())]
+    return [*arguments, "--overwrite"] if overwrite else arguments
+
+
+def _start(arguments: list[str], count: int, folder: Path) -> RankError | None:
+    """Runs the ranks to their end; what the machine says about a rank that left no error of its own."""
+    if count > 1:
+        return _start_with_torchrun(arguments, count, folder)
+    child = subprocess.Popen([sys.executable, *arguments])
+    try:
+        code = child.wait()
+    except BaseException:
+        child.kill()
+        child.wait()
+        raise
+    return None if code == 0 else _death(0, code, "")
+
+
+def _start_with_torchrun(arguments: list[str], count: int, folder: Path) -> RankError | None:
+    import logging
+
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException, Std
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL + 1)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    quiet = {rank: Std.ALL for rank in range(1, count)}
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=count,
+        run_id=uuid.uuid4().hex,
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        local_addr="localhost",
+        max_restarts=0,
+        monitor_interval=0.1,
+        start_method="spawn",
+        logs_specs=DefaultLogsSpecs(log_dir=str(folder / "logs"), redirects=quiet),
+    )
+    try:
+        elastic_launch(config, sys.executable)(*arguments)
+    except ChildFailedError as error:
+        failures = sorted(error.failures.values(), key=lambda one: (one.exitcode == -signal.SIGTERM, one.timestamp))
+        first = min(failures, key=lambda one: (one.exitcode >= 0, one.exitcode == -signal.SIGTERM))
+        left = first_error(folder)
+        death = _death(first.local_rank, first.exitcode, _last_words(folder, first.local_rank))
+        if left is not None and left.is_echo and first.exitcode < 0:
+            record_over(folder, death)
+        return death
+    except SignalException as error:
+        raise KeyboardInterrupt from error
+    return None
+
+
+def record_over(folder: Path, death: RankError) -> None:
+    """Drops the echoes of a rank that was killed, so that its own death is what is told."""
+    for file in folder.glob("rank*.error.json"):
+        if not file.name.startswith(f"rank{death.rank}."):
+            file.unlink()
+
+
+def _death(rank: int, code: int, last_words: str) -> RankError:
+    if code < 0:
+        hint = ", which is what a machine without free memory does" if -code == signal.SIGKILL else ""
+        sentence = f"the process was killed by {signal.Signals(-code).name}{hint}"
+    else:
+        sentence = f"the process ended with code {code}" + (f": {last_words}" if last_words else "")
+    return RankError(rank, 0.0, sentence, "", False)
+
+
+def _last_words(folder: Path, rank: int) -> str:
+    """The last line that a rank wrote to stderr."""
+    for log in folder.glob(f"logs/**/{rank}/stderr.log"):
+        lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+        if lines:
+            return lines[-1].strip()
+    return ""
+
+
+def _remove_drafts(program: dict[str, Any]) -> None:
+    """Removes files that a killed rank was in the middle of writing."""
+    for draft in Path(program["output"]["dir"]).rglob(".*.part"):
+        draft.unlink(missing_ok=True)
+
+
+def _say(error: RankError, traceback: bool, *, name_rank: bool) -> int:
+    who = f"rank {error.rank}: " if name_rank else ""
+    print(f"dcompile: {who}{error.sentence}", file=sys.stderr)
+    if traceback and error.traceback:
+        print(error.traceback, file=sys.stderr)
+    return FAILED
