@@ -33,10 +33,10 @@ def decode(document: Document) -> tuple[Recipe | None, tuple[Diagnostic, ...]]:
         recipe = Recipe.model_validate(document.value)
     except ValidationError as error:
         found = _sentences(document, error, found) + found
-    kept: dict[tuple[Path, str], Diagnostic] = {}
+    kept: dict[tuple[Path, str, str], Diagnostic] = {}
     for diagnostic in found:
         if not document.is_faulty(diagnostic.path):
-            kept.setdefault((diagnostic.path, diagnostic.code), diagnostic)
+            kept.setdefault((diagnostic.path, diagnostic.code, diagnostic.message), diagnostic)
 
     def place(diagnostic: Diagnostic) -> tuple[str, int, int, str]:
         file, span = document.position(diagnostic.path, key=diagnostic.is_key)
@@ -150,11 +150,11 @@ def _own_checks(document: Document) -> list[Diagnostic]:
     model = value.get("model")
     if isinstance(model, dict):
         found += _model(model)
-    if get(value, ("parallel", "auto")) is None and "auto" in (get(value, ("parallel",)) or ()):
-        path: Path = ("parallel", "auto")
-        if isinstance(value["parallel"], dict):
-            hint = "write `parallel: auto`, or give it `fixed` or `forbid`"
-            found.append(fault("DC206", "`parallel.auto` has nothing under it", hint, path, is_key=True))
+    parallel = value.get("parallel")
+    if isinstance(parallel, dict) and "auto" in parallel and parallel["auto"] is None:
+        hint = "write `parallel: auto`, or give it `fixed` or `forbid`"
+        message = "`parallel.auto` has nothing under it"
+        found.append(fault("DC206", message, hint, ("parallel", "auto"), is_key=True))
     return found
 
 

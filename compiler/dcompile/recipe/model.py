@@ -18,6 +18,9 @@ Number = StrictInt | StrictFloat
 Seed = Annotated[StrictInt, Field(ge=0, le=2**63 - 1)]
 
 
+SIZE: dict[str, Any] = {"pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*(B|[KMGT]i?B)\s*$"}
+
+
 class Section(BaseModel):
     """What all parts of a recipe share: unknown keys are errors, values never change."""
 
@@ -99,7 +102,9 @@ class Devices(Section):
     )
     gpus: tuple[StrictStr, ...] | None = Field(default=None, description="One name for each device of a mixed box.")
     kind: Literal["cuda", "xpu", "cpu"] | None = Field(default=None, description="The kind, where no name is given.")
-    memory: StrictStr | None = Field(default=None, description="Memory of one device, with a unit.", examples=["24GiB"])
+    memory: StrictStr | None = Field(
+        default=None, description="Memory of one device, with a unit.", examples=["24GiB"], json_schema_extra=SIZE
+    )
     link: StrictStr | None = Field(
         default=None, description="How devices of a node are linked.", examples=["nvlink", "pcie4"]
     )
@@ -107,8 +112,15 @@ class Devices(Section):
     nodes: Count = Field(default=1, description="Nodes that this job uses.")
     node_link: StrictStr | None = Field(default=None, description="How nodes are linked.")
     ids: tuple[Index, ...] | None = Field(default=None, description="Which devices of the node.")
-    host_memory: StrictStr | None = Field(default=None, description="Memory of the host, with a unit.")
-    reserve: StrictStr | None = Field(default=None, description="Device memory that stays free, with a unit.")
+    host_memory: StrictStr | None = Field(
+        default=None, description="Memory of the host, with a unit.", examples=["4GiB"], json_schema_extra=SIZE
+    )
+    reserve: StrictStr | None = Field(
+        default=None,
+        description="Device memory that stays free, with a unit.",
+        examples=["4GiB"],
+        json_schema_extra=SIZE,
+    )
 
 
 class Tensor(Section):
@@ -190,9 +202,7 @@ class Run(Section):
     steps: Count | None = Field(default=None, description="Denoising steps (num_inference_steps).", examples=[28])
     guidance: Number | None = Field(default=None, description="The guidance the model was distilled with.")
     true_cfg: Number | None = Field(default=None, description="Classifier-free guidance with two branches.")
-    seed: Seed | None = Field(
-        default=None, description="The first picture's seed; the next ones count up.", examples=[42]
-    )
+    seed: Seed | None = Field(default=None, description="Seed of the random numbers.", examples=[42])
     seeds: tuple[Seed, ...] | None = Field(default=None, description="One seed for each picture.", examples=[[1, 2]])
     images_per_prompt: Count = Field(default=1, description="Pictures made of each prompt.")
     batch: Count = Field(default=1, description="Pictures made in one call.")

@@ -17,6 +17,7 @@ from dcompile.source.scan import check_text, decode_text, spot
 
 MAX_DEPTH = 50
 MAX_FAULTS = 100
+MAX_VALUES = 50_000
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MISSING_SPACE = re.compile(r"([A-Za-z_]\w*):(?=[^\s/])")
@@ -57,6 +58,7 @@ class _Builder:
         self.faulty: set[Path] = set()
         self.quoted: list[tuple[int, int]] = []
         self.plain: list[tuple[int, int]] = []
+        self.count = 0
         self.events: Iterator[Any] = iter(())
 
     def fault(self, code: str, message: str, hint: str, span: Span, path: Path | None = None) -> None:
@@ -99,6 +101,11 @@ class _Builder:
         span = self.span(event)
         if depth > MAX_DEPTH:
             self.fault("DC107", *_TOO_DEEP, span, ())
+            raise _StopError
+        self.count += 1
+        if self.count > MAX_VALUES:
+            hint = "put long lists of prompts into a file and name it in `run.prompts`"
+            self.fault("DC102", f"the file holds more than {MAX_VALUES} values", hint, span, ())
             raise _StopError
         if isinstance(event, yaml.AliasEvent):
             message = f"`*{clip(str(event.anchor))}` is an alias; recipes have none"
@@ -205,17 +212,16 @@ class _Builder:
             at = bisect_right(starts, index) - 1
             return places[at] if at >= 0 and index < places[at][1] else None
 
-        seen = set()
-        for match in re.finditer("\t", self.text):
-            index = match.start()
-            line_start = self.text.rfind("\n", 0, index) + 1
-            if line_start in seen or place(index) in quoted:
-                continue
-            before = (m.start() + line_start for m in re.finditer(r"(?<![^\s])#", self.text[line_start:index]))
-            if any(place(at) is None for at in before):
-                continue
-            seen.add(line_start)
-            self.fault("DC106", "a tab stands between values", "write spaces", spot(self.text, index))
+        start = 0
+        for line in self.text.split("\n"):
+            if "\t" in line:
+                hashes = (match.start() + start for match in re.finditer(r"(?<![^\s])#", line))
+                comment = next((at for at in hashes if place(at) is None), start + len(line))
+                tabs = (match.start() + start for match in re.finditer("\t", line))
+                at = next((at for at in tabs if at > comment or place(at) not in quoted), comment)
+                if at < comment:
+                    self.fault("DC106", "a tab stands between values", "write spaces", spot(self.text, at))
+            start += len(line) + 1
 
 
 def _syntax(error: yaml.MarkedYAMLError, text: str, file: str) -> Diagnostic:

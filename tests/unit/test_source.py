@@ -1,0 +1,392 @@
+"""The text of a recipe: what is refused, with which code and where."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from dcompile.core.diagnostics import Diagnostic, Span
+from dcompile.source import scalars
+from dcompile.source.document import Document
+from dcompile.source.faults import FAULTS, redact
+from dcompile.source.overrides import apply_overrides
+from dcompile.source.parse import parse
+from dcompile.source.read import read
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+
+def places(found: tuple[Diagnostic, ...]) -> list[tuple[str, int, int]]:
+    spans = [(item.code, item.span or Span(0, 0, 0, 0)) for item in found]
+    return [(code, span.line, span.column) for code, span in spans]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", [("DC109", 1, 1)]),
+        ("# only a comment\n", [("DC109", 1, 1)]),
+        ("---\n", [("DC109", 1, 1)]),
+        ("{}\n", [("DC109", 1, 1)]),
+        ("a:1\n", [("DC110", 1, 1)]),
+        ("[1]\n", [("DC110", 1, 1)]),
+        ("a: 1\na: 2\n", [("DC111", 2, 1)]),
+        ("a: {b: 1, b: 2}\n", [("DC111", 1, 11)]),
+        ("a: 1\nb: 2\na: 3\nb: 4\n", [("DC111", 3, 1), ("DC111", 4, 1)]),
+        ("null: 1\n", [("DC112", 1, 1)]),
+        ("~: 1\n", [("DC112", 1, 1)]),
+        ("? [a]\n: 1\n", [("DC112", 1, 3)]),
+        ("a: {{ x }}\n", [("DC119", 1, 5)]),
+        ("a: &x 1\nb: *x\n", [("DC113", 1, 4), ("DC113", 2, 4)]),
+        ("a: &a [*a]\n", [("DC113", 1, 4), ("DC113", 1, 8)]),
+        ("a: {}\nb:\n  <<: {c: 1}\n", [("DC114", 3, 3)]),
+        ("a: !!python/object:os.system x\n", [("DC115", 1, 4)]),
+        ("a: !!str 1\n", [("DC115", 1, 4)]),
+        ("a: ! 1\n", [("DC115", 1, 4)]),
+        ("a: 1\n---\nb: 2\n", [("DC108", 2, 1)]),
+        ("%YAML 1.2\n---\na: 1\n", [("DC116", 1, 1)]),
+        ("\ta: 1\n", [("DC106", 1, 1)]),
+        ("a:\n\tb: 1\n", [("DC106", 2, 1)]),
+        ("a:\t1\n", [("DC106", 1, 3)]),
+        ("a: 1\t\n", [("DC106", 1, 5)]),
+        ("a: [1,\t2]\n", [("DC106", 1, 7)]),
+        ("a: 010\n", [("DC117", 1, 4)]),
+        ("a: 0012345\n", [("DC117", 1, 4)]),
+        ("a: 0x1F\n", [("DC117", 1, 4)]),
+        ("a: 0o17\n", [("DC117", 1, 4)]),
+        ("a: 0b11\n", [("DC117", 1, 4)]),
+        ("a: 1_000\n", [("DC117", 1, 4)]),
+        ("a: .inf\n", [("DC118", 1, 4)]),
+        ("a: -.INF\n", [("DC118", 1, 4)]),
+        ("a: .NaN\n", [("DC118", 1, 4)]),
+        ("a: 1e999\n", [("DC118", 1, 4)]),
+        ("a: 9223372036854775808\n", [("DC118", 1, 4)]),
+        ("a: " + "9" * 5000 + "\n", [("DC118", 1, 4)]),
+        ("a: 0x" + "f" * 5000 + "\n", [("DC117", 1, 4)]),
+        ("a: 1\nb:\n<<<<<<< HEAD\nc: 1\n=======\nc: 2\n>>>>>>> x\n", [("DC105", 3, 1)]),
+        ("a: x\x07y\n", [("DC104", 1, 5)]),
+        ("a: x\x00y\n", [("DC104", 1, 5)]),
+        ('a: "\\0"\n', [("DC104", 1, 4)]),
+        ("a: x\ufeffy\n", [("DC104", 1, 5)]),
+        ("a: 1\n\u00a0b: 1\n", [("DC104", 2, 1)]),
+        ("a: b: c\n", [("DC101", 1, 5)]),
+        ("a: [1\n", [("DC101", 2, 1)]),
+        ("a: 'x\n", [("DC101", 2, 1)]),
+        ("a: @x\n", [("DC101", 1, 4)]),
+    ],
+)
+def test_refused(text: str, expected: list[tuple[str, int, int]]) -> None:
+    assert places(parse(text, "r.yaml")[1]) == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ("a: 1".encode("utf-16"), [("DC103", 1, 1)]),
+        ("a: 1".encode("utf-16-le"), [("DC103", 1, 1)]),
+        ("a: 1".encode("utf-32"), [("DC103", 1, 1)]),
+        (b"a: 1\nb: \xff\n", [("DC103", 2, 4)]),
+        (b"a: " + b"x" * (1 << 20), [("DC102", 1, 1)]),
+    ],
+)
+def test_refused_bytes(data: bytes, expected: list[tuple[str, int, int]]) -> None:
+    document, found = parse(data, "r.yaml")
+    assert document is None
+    assert places(found) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("no", "no"),
+        ("Yes", "Yes"),
+        ("on", "on"),
+        ("true", True),
+        ("FALSE", False),
+        ("~", None),
+        ("", None),
+        ("1e-5", 1e-5),
+        ("1e3", 1000.0),
+        ("+.5", 0.5),
+        ("-12", -12),
+        ("0", 0),
+        ("0.5", 0.5),
+        ("9223372036854775807", 2**63 - 1),
+        ("16:9", "16:9"),
+        ("12:30:45", "12:30:45"),
+        ("2024-01-02", "2024-01-02"),
+        ("2024-13-45", "2024-13-45"),
+        ("1234567", 1234567),
+        ("12ab", "12ab"),
+        ("a_1", "a_1"),
+        ("'010'", "010"),
+        ("=", "="),
+        ("[1, 2.5, x]", [1, 2.5, "x"]),
+        ("'x\ty'  # c\tc", "x\ty"),
+        ("Bonjour\u00a0!", "Bonjour\u00a0!"),
+    ],
+)
+def test_scalars(text: str, value: object) -> None:
+    document, found = parse(f"a: {text}\n", "r.yaml")
+    assert found == ()
+    assert document is not None
+    assert document.value == {"a": value}
+    assert type(document.value["a"]) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("010", "write 10,"),
+        ("0x1F", "write 31,"),
+        ("0b11", "write 3,"),
+        ("1_000", "write 1000,"),
+        ("-007", "write -7,"),
+    ],
+)
+def test_the_hint_is_the_plain_decimal(text: str, hint: str) -> None:
+    fault = scalars.resolve(text)[1]
+    assert fault is not None
+    assert fault.hint.startswith(hint)
+
+
+def test_keys_are_text() -> None:
+    document, found = parse("1: a\ntrue: b\non: c\n1.5: d\n", "r.yaml")
+    assert found == ()
+    assert document is not None
+    assert document.value == {"1": "a", "true": "b", "on": "c", "1.5": "d"}
+
+
+@pytest.mark.parametrize("text", ["\ufeffa: 1\n", "a: 1\r\n", "---\na: 1\n...\n", "a: 1"])
+def test_accepted_dress(text: str) -> None:
+    for form in (text, text.encode()):
+        document, found = parse(form, "r.yaml")
+        assert found == ()
+        assert document is not None
+        assert document.value == {"a": 1}
+        assert document.position(("a",)) == ("r.yaml", document.values[("a",)])
+
+
+def test_positions() -> None:
+    document, _ = parse("# top\nrun:\n  prompts: [é, 'two']\n  steps:\n", "r.yaml")
+    assert document is not None
+    assert document.position(("run", "prompts", 1)) == ("r.yaml", Span(3, 16, 3, 21))
+    assert document.position(("run", "prompts"), key=True) == ("r.yaml", Span(3, 3, 3, 10))
+    assert document.position(("run", "missing")) == ("r.yaml", Span(2, 1, 2, 4))
+    assert document.position(("missing",)) == ("r.yaml", Span(2, 1, 2, 5))
+    assert document.texts[("run", "steps")] == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: " + "[" * 100_000,
+        "{" * 100_000,
+        "- " * 100_000,
+        "? " * 100_000,
+        "a: " + "[" * 51 + "]" * 51,
+        "".join(" " * i + f"k{i}:\n" for i in range(1000)),
+        "[{" * 50_000,
+        "[\n" * 100_000,
+    ],
+)
+def test_deep_nesting_is_refused_quickly(text: str) -> None:
+    start = time.process_time()
+    document, found = parse(text, "r.yaml")
+    assert document is None
+    assert found[-1].code == "DC107"
+    assert time.process_time() - start < 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: [" + "x, " * 300000 + "]",
+        "a: # " + "\t#" * 400000,
+        "'" + "\n\t" * 300000,
+        "a: \t\n" * 200000,
+        "x: y\n" * 200000,
+        "? " * 500000,
+        "a: x: " * 100000,
+        "a: " + "b\n " * 300000,
+    ],
+)
+def test_hostile_files_cost_little(text: str) -> None:
+    start = time.process_time()
+    document, found = parse(text, "r.yaml")
+    assert document is not None or found
+    assert time.process_time() - start < 2
+
+
+def test_brackets_in_text_are_not_nesting() -> None:
+    assert parse("a: '" + "[" * 200 + "'\nb: |\n  " + "{" * 200 + "\n", "r.yaml")[1] == ()
+
+
+def test_a_faulty_value_is_marked() -> None:
+    document, _ = parse("run: {steps: 010, seed: 1}\n", "r.yaml")
+    assert document is not None
+    assert document.is_faulty(("run", "steps"))
+    assert not document.is_faulty(("run", "seed"))
+
+
+def written(folder: Path, **files: str) -> Path:
+    for name, text in files.items():
+        path = folder / f"{name.replace('__', '/')}.yaml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def test_extends_merges_and_says_where_from(tmp_path: Path) -> None:
+    folder = written(
+        tmp_path,
+        base="model: {id: a/b}\nrun:\n  steps: 3\n  prompts: [a, b]\n  seed: 1\n",
+        x__r="extends: ../base.yaml\nrun: {prompts: [c], seed: null, height: 8}\ncomponents: {safety_checker: null}\n",
+    )
+    document, found = read(folder / "x" / "r.yaml")
+    assert found == ()
+    assert document is not None
+    run = {"steps": 3, "prompts": ["c"], "height": 8}
+    assert document.value == {"model": {"id": "a/b"}, "run": run, "components": {"safety_checker": None}}
+    file, span = document.position(("run", "steps"))
+    assert (Path(file).name, span) == ("base.yaml", Span(3, 10, 3, 11))
+    assert Path(document.position(("run", "prompts", 0))[0]).name == "r.yaml"
+    assert ("run", "prompts", 1) not in document.values
+
+
+def test_extends_under_a_root(tmp_path: Path) -> None:
+    folder = written(tmp_path, shared__base="a: 1\n", x__r="extends: base.yaml\n")
+    document, found = read(folder / "x" / "r.yaml", roots=[folder / "shared"])
+    assert found == ()
+    assert document is not None
+    assert document.value == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a: 1\nextends: r.yaml\n", [("DC123", 2, 10)]),
+        ("extends: none.yaml\n", [("DC121", 1, 10)]),
+        ("extends: /etc/passwd\n", [("DC122", 1, 10)]),
+        ("extends: 'C:\\x.yaml'\n", [("DC122", 1, 10)]),
+        ("extends: ~/x.yaml\n", [("DC122", 1, 10)]),
+        ("extends: passwd\n", [("DC122", 1, 10)]),
+        ("extends: [a.yaml]\n", [("DC122", 1, 10)]),
+        ("extends: x0.yaml\n", [("DC124", 1, 10)]),
+        ("extends: bad.yaml\n", [("DC111", 2, 1)]),
+        ("devices: none.yaml\n", [("DC125", 1, 10)]),
+        ("devices: l4\n", [("DC125", 1, 10)]),
+        ("devices: d.yaml\n", []),
+        ("model: {id: '${DC_NOT_SET}'}\n", [("DC126", 1, 13)]),
+        ("model: {id: '${DC_NOT_SET:-x}/${DC_NOT_SET:-}'}\n", []),
+        ("model: {id: '${HF_TOKEN}'}\n", [("DC127", 1, 13)]),
+        ("model: {id: '${1x}'}\n", [("DC128", 1, 13)]),
+        ("model: {dtype: '${X}'}\n", [("DC127", 1, 16)]),
+        ("run: {prompts: '${DC_NOT_SET}.txt'}\n", [("DC126", 1, 16)]),
+        ("run: {prompts: ['${DC_NOT_SET}']}\n", []),
+    ],
+)
+def test_files_and_variables(tmp_path: Path, text: str, expected: list[tuple[str, int, int]]) -> None:
+    folder = written(tmp_path, r=text, bad="a: 1\na: 2\n", d="gpu: l4\n")
+    for index in range(20):
+        (folder / f"x{index}.yaml").write_text(f"extends: x{index + 1}.yaml\n")
+    _, found = read(folder / "r.yaml")
+    assert places(found)[:1] == expected
+
+
+def test_variables_and_devices_are_filled_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DC_NAME", "flux")
+    folder = written(tmp_path, r="model: {path: '${DC_ROOT:-/m}/${DC_NAME}'}\ndevices: d.yaml\n", d="\ngpu: l4\n")
+    document, found = read(folder / "r.yaml")
+    assert found == ()
+    assert document is not None
+    assert document.value == {"model": {"path": "/m/flux"}, "devices": {"gpu": "l4"}}
+    file, span = document.position(("devices", "gpu"))
+    assert (Path(file).name, span.line) == ("d.yaml", 2)
+
+
+def test_an_unreadable_recipe_is_for_the_caller(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("override", "value"),
+    [
+        ("run.seed=7", {"run": {"seed": 7, "prompts": ["a", {"x": 1}]}}),
+        ("run.prompts[0]=b", {"run": {"prompts": ["b", {"x": 1}]}}),
+        ("run.prompts.0=b", {"run": {"prompts": ["b", {"x": 1}]}}),
+        ("run.prompts[1].x=no", {"run": {"prompts": ["a", {"x": "no"}]}}),
+        ("run={steps: 3}", {"run": {"steps": 3}}),
+        ("run.args.0=1", {"run": {"prompts": ["a", {"x": 1}], "args": {"0": 1}}}),
+        ("run.prompts=", {"run": {"prompts": None}}),
+        ("name=a=b", {"run": {"prompts": ["a", {"x": 1}]}, "name": "a=b"}),
+    ],
+)
+def test_overrides(override: str, value: object) -> None:
+    document, _ = parse("run: {prompts: [a, {x: 1}]}\n", "r.yaml")
+    assert document is not None
+    changed, found = apply_overrides(document, [override])
+    assert found == ()
+    assert changed.value == value
+    assert "--set" in changed.origins.values()
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("x", [("DC131", 1, 1)]),
+        ("=1", [("DC131", 1, 1)]),
+        ("a..b=1", [("DC131", 1, 1)]),
+        ("run.seed=007", [("DC117", 1, 10)]),
+        ("run.seed={a: 1, a: 2}", [("DC111", 1, 17)]),
+        ("run.prompts[7]=x", [("DC132", 1, 1)]),
+        ("run.prompts.x=x", [("DC132", 1, 1)]),
+        ("name.x=1", [("DC132", 1, 1)]),
+    ],
+)
+def test_wrong_overrides(override: str, expected: list[tuple[str, int, int]]) -> None:
+    document, _ = parse("name: a\nrun: {prompts: [a]}\n", "r.yaml")
+    assert document is not None
+    changed, found = apply_overrides(document, [override])
+    assert places(found) == expected
+    assert changed is document
+
+
+def test_no_diagnostic_prints_a_token() -> None:
+    token = "hf_" + "a1" * 12
+    for text in (f"{token}: 1\n{token}: 2\n", f"a: &{token} 1\n", f"a: !{token} 1\n"):
+        assert token not in repr([(item.message, item.hint) for item in parse(text, "r.yaml")[1]])
+    assert redact(f"x {token}") == "x (a token)"
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.one_of(
+        st.text(max_size=200), st.binary(max_size=200), st.text("ab:-?{}[],&*!|>'\"%@#\t\n 01.ex_<~", max_size=80)
+    )
+)
+@example("a: !!binary x\n? |\n a\n: b")
+def test_any_text_gives_a_document_or_diagnostics(text: str | bytes) -> None:
+    document, found = parse(text, "r.yaml")
+    assert isinstance(document, Document) or found
+    assert all(item.code in FAULTS and item.span is not None for item in found)
+    assert all(item.span.line >= 1 and item.span.column >= 1 for item in found if item.span)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text("ab:-?{}[],'\"#\n 01.", max_size=60))
+def test_the_pure_parser_agrees(text: str) -> None:
+    import yaml
+    from dcompile.source import parse as module
+
+    fast, faults = parse(text, "r.yaml")
+    kept, module._LOADER = module._LOADER, yaml.SafeLoader
+    try:
+        pure, pure_faults = parse(text, "r.yaml")
+    finally:
+        module._LOADER = kept
+    assert bool(faults) == bool(pure_faults)
+    if not faults and fast is not None and pure is not None:
+        assert (fast.value, fast.values) == (pure.value, pure.values)
