@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-_UNITS = {"B": 1, **{f"{p}B": 1000 ** (i + 1) for i, p in enumerate("KMGT")}}
-_UNITS |= {f"{p}iB": 1024 ** (i + 1) for i, p in enumerate("KMGT")}
+_UNITS: dict[str, int] = {"B": 1, **{f"{p}B": int(1000 ** (i + 1)) for i, p in enumerate("KMGT")}}
+_UNITS |= {f"{p}iB": int(1024 ** (i + 1)) for i, p in enumerate("KMGT")}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*\Z")
 
 GIB = 1024**3

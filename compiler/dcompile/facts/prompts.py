@@ -64,7 +64,9 @@ def read_rows(recipe: Recipe, root: Path) -> tuple[tuple[Row, ...], tuple[Diagno
     run = recipe.run
     entries: list[dict[str, Any]]
     if run.prompts is None:
-        return (), (_fault("`run.prompts` is missing", "write a list of prompts, or a .txt, .jsonl or .csv file", ("run",)),)
+        return (), (
+            _fault("`run.prompts` is missing", "write a list of prompts, or a .txt, .jsonl or .csv file", ("run",)),
+        )
     if isinstance(run.prompts, str):
         file = root / run.prompts
         if file.suffix not in _SUFFIXES:
@@ -81,9 +83,13 @@ def read_rows(recipe: Recipe, root: Path) -> tuple[tuple[Row, ...], tuple[Diagno
         entries = [{"prompt": prompt} for prompt in run.prompts]
     if not entries:
         return (), (_fault("there are no prompts", "write at least one"),)
-    bad = [i for i, entry in enumerate(entries) if not isinstance(entry, dict) or not isinstance(entry.get("prompt"), str)]
+    bad = [
+        i for i, entry in enumerate(entries) if not isinstance(entry, dict) or not isinstance(entry.get("prompt"), str)
+    ]
     if bad:
-        return (), (_fault(f"row {bad[0] + 1} of {run.prompts} has no text under `prompt`", "every row needs a prompt"),)
+        return (), (
+            _fault(f"row {bad[0] + 1} of {run.prompts} has no text under `prompt`", "every row needs a prompt"),
+        )
     if run.seeds is not None and len(run.seeds) != len(entries):
         message = f"{len(run.seeds)} seeds for {len(entries)} prompts"
         return (), (_fault(message, "give one seed for each prompt", ("run", "seeds")),)

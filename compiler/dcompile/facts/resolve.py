@@ -46,10 +46,16 @@ class Facts:
     model_is_local: bool = False
 
 
-def _unknown(code: str, what: str, name: str, known: tuple[str, ...], path: tuple[str | int, ...], hint: str) -> Diagnostic:
+def _unknown(
+    code: str, what: str, name: str, known: tuple[str, ...], path: tuple[str | int, ...], hint: str
+) -> Diagnostic:
     close = difflib.get_close_matches(name, known, n=1)
     return Diagnostic(
-        code, Severity.ERROR, f"`{name}` is not a known {what}", f"did you mean `{close[0]}`? {hint}" if close else hint, path
+        code,
+        Severity.ERROR,
+        f"`{name}` is not a known {what}",
+        f"did you mean `{close[0]}`? {hint}" if close else hint,
+        path,
     )
 
 
@@ -79,7 +85,14 @@ def _devices(recipe: Recipe) -> tuple[DeviceFacts | None, list[Diagnostic]]:
     names = section.gpus or ((section.gpu,) if section.gpu else ())
     known = registry.known_hardware()
     found = [
-        _unknown("DC302", "device", name, known, ("devices", "gpus" if section.gpus else "gpu"), "`dcompile hardware` lists them")
+        _unknown(
+            "DC302",
+            "device",
+            name,
+            known,
+            ("devices", "gpus" if section.gpus else "gpu"),
+            "`dcompile hardware` lists them",
+        )
         for name in names
         if name not in known
     ]
@@ -91,15 +104,23 @@ def _devices(recipe: Recipe) -> tuple[DeviceFacts | None, list[Diagnostic]]:
         if memory is not None and memory > min(device.memory_bytes for device in node):
             has = min(node, key=lambda device: device.memory_bytes)
             message = f"{section.memory} is more than a {has.name} has ({format_bytes(has.memory_bytes)})"
-            return None, [Diagnostic("DC307", Severity.ERROR, message, "leave `memory` out, or name the right device", ("devices", "memory"))]
+            return None, [
+                Diagnostic(
+                    "DC307",
+                    Severity.ERROR,
+                    message,
+                    "leave `memory` out, or name the right device",
+                    ("devices", "memory"),
+                )
+            ]
     else:
-        kind = section.kind or "cpu"
-        unknown = HardwareFacts(kind, kind, memory or 0, 0.0, 0.0, section.link or "host", 0.0, "the recipe")
+        bare = section.kind or "cpu"
+        unknown = HardwareFacts(bare, bare, memory or 0, 0.0, 0.0, section.link or "host", 0.0, "the recipe")
         node = (unknown,)
     if memory is not None:
         node = tuple(replace(device, memory_bytes=memory) for device in node)
     per_node = section.per_node or (len(section.gpus) if section.gpus else len(section.ids) if section.ids else None)
-    kind = section.kind or node[0].kind
+    kind: str = section.kind or node[0].kind
     if per_node is None and kind != "cpu":
         per_node = 1
     # The CUDA context, NCCL's buffers and the allocator's slack: 1 GiB is what an idle process with NCCL keeps on an

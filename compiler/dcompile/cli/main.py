@@ -1,0 +1,107 @@
+"""`dcompile`: arguments to stages to rendering, and the exit codes.
+
+0 fine, 1 the recipe is wrong, 2 the job could not be done, 4 the run failed, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from dcompile import __version__
+from dcompile.cli import commands
+
+COMMANDS = {
+    "check": commands.check,
+    "run": commands.run,
+    "config": commands.config,
+    "schema": commands.schema,
+    "models": commands.models,
+    "hardware": commands.hardware,
+    "init": commands.init,
+    "explain": commands.explain,
+}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line. `dcompile RECIPE` is `dcompile compile RECIPE`."""
+    top = argparse.ArgumentParser(
+        prog="dcompile",
+        description="Checks, compiles and runs recipes of multi-device diffusion pipelines.",
+        epilog="`dcompile RECIPE` compiles a recipe to build/<name>/ and prints what lies on each device.",
+    )
+    top.add_argument("--version", action="version", version=f"dcompile {__version__}")
+    sub = top.add_subparsers(dest="command", required=True, metavar="COMMAND | RECIPE")
+
+    def command(name: str, text: str, *, recipe: bool = False) -> argparse.ArgumentParser:
+        made = sub.add_parser(name, help=text, description=text)
+        made.add_argument("--traceback", action="store_true", help="show the traceback of a failure")
+        if recipe:
+            made.add_argument("recipe", metavar="RECIPE")
+            _overrides(made)
+        return made
+
+    command("compile", "check, plan and lower a recipe; write build/<name>/", recipe=True)
+    check = command("check", "find every mistake in recipes, without a GPU, weights or network")
+    check.add_argument("recipes", metavar="FILE", nargs="+")
+    check.add_argument("--format", choices=("text", "json"), default="text")
+    check.add_argument("--strict", action="store_true", help="warnings are errors")
+    check.add_argument("--skip-foreign", action="store_true", help="skip files that are no recipes (for the hook)")
+    _overrides(check)
+    run = command("run", "compile a recipe and run it here", recipe=True)
+    run.add_argument("--overwrite", action="store_true", help="make pictures again that are complete")
+    run.add_argument("--progress", choices=("auto", "bar", "plain", "none"), default="auto")
+    run.add_argument("--trust-remote-code", action="store_true", help="confirm a recipe's `trust_remote_code`")
+    config = command("config", "print the recipe in full, with defaults", recipe=True)
+    config.add_argument("--origins", action="store_true", help="say where each value comes from")
+    schema = command("schema", "print a JSON Schema")
+    schema.add_argument("which", nargs="?", choices=("recipe", "plan"), default="recipe")
+    for name, text in (("models", "list the models known without a network"), ("hardware", "list the known devices")):
+        command(name, text).add_argument("--format", choices=("text", "json"), default="text")
+    init = command("init", "write a recipe that runs on this machine")
+    init.add_argument("--model", required=True, metavar="ID", help="a known hub id")
+    init.add_argument("--output", "-o", default="recipe.yaml", metavar="FILE")
+    explain = command("explain", "explain a code, such as DC401")
+    explain.add_argument("code")
+    return top
+
+
+def _overrides(made: argparse.ArgumentParser) -> None:
+    made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a value; YAML")
+    made.add_argument("--root", action="append", default=[], metavar="DIR", help="where bases of `extends` may lie")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    known = {*COMMANDS, "compile"}
+    if given and not given[0].startswith("-") and given[0] not in known:
+        given.insert(0, "compile")
+    options = parser().parse_args(given)
+    try:
+        return (commands.compile_ if options.command == "compile" else COMMANDS[options.command])(options)
+    except KeyboardInterrupt:
+        print("dcompile: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader (`| head`) has gone; without this Python complains again when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 2
+    except OSError as error:
+        if options.traceback:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"dcompile: {where}{error.strerror or error}", file=sys.stderr)
+        return 2
+    except Exception as error:
+        if options.traceback:
+            raise
+        print(f"dcompile: DC901 this is a bug in dcompile ({type(error).__name__}: {error})", file=sys.stderr)
+        print("  run again with --traceback and report what it prints", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

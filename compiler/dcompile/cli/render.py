@@ -1,0 +1,107 @@
+"""Diagnostics as text for people and as JSON for programs. Here a path becomes a line and a column."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TextIO
+
+from dcompile.codes import CODES
+from dcompile.core.diagnostics import START, Diagnostic, Severity, Span, dotted
+from dcompile.source.document import Document
+from dcompile.source.faults import redact
+
+COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.ADVICE: "36"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A diagnostic with its place."""
+
+    diagnostic: Diagnostic
+    file: str
+    span: Span
+
+
+def locate(diagnostics: Sequence[Diagnostic], document: Document | None, file: str, strict: bool) -> list[Finding]:
+    """Give every diagnostic its place, and make warnings errors where `--strict` asks for it."""
+    found = []
+    for diagnostic in diagnostics:
+        if strict and diagnostic.severity is Severity.WARNING:
+            diagnostic = replace(diagnostic, severity=Severity.ERROR)
+        if diagnostic.span is not None:
+            place = (diagnostic.file or file, diagnostic.span)
+        elif document is not None:
+            place = document.position(diagnostic.path, key=diagnostic.is_key)
+        else:
+            place = (file, START)
+        found.append(Finding(diagnostic, *place))
+    return found
+
+
+def in_order(findings: Sequence[Finding]) -> list[Finding]:
+    """Findings by file, line, column and code, each once."""
+    unique = {(f.file, f.span.line, f.span.column, f.diagnostic.code, f.diagnostic.message): f for f in findings}
+    return [unique[key] for key in sorted(unique)]
+
+
+def as_json(findings: Sequence[Finding]) -> str:
+    """One array of objects with the keys that DESIGN.md fixes."""
+    return json.dumps([_object(finding) for finding in in_order(findings)], indent=2, ensure_ascii=False)
+
+
+def _object(finding: Finding) -> dict[str, Any]:
+    diagnostic, span = finding.diagnostic, finding.span
+    return {
+        "file": finding.file,
+        "code": diagnostic.code,
+        "name": CODES[diagnostic.code],
+        "severity": diagnostic.severity.value,
+        "message": diagnostic.message,
+        "hint": diagnostic.hint,
+        "path": dotted(diagnostic.path),
+        "line": span.line,
+        "column": span.column,
+        "end_line": span.end_line,
+        "end_column": span.end_column,
+        "source": "dcompile",
+    }
+
+
+def wants_colour(stream: TextIO) -> bool:
+    """Colour only on a terminal, and never where NO_COLOR is set."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def as_text(findings: Sequence[Finding], colour: bool) -> str:
+    """One block a finding: place, code, message, the line with a caret, and the way out."""
+    lines: list[str] = []
+    texts: dict[str, list[str]] = {}
+    for finding in in_order(findings):
+        diagnostic, span = finding.diagnostic, finding.span
+        severity = diagnostic.severity.value
+        label = f"\x1b[{COLOURS[diagnostic.severity]}m{severity}\x1b[0m" if colour else severity
+        lines.append(f"{finding.file}:{span.line}:{span.column}: {label} {diagnostic.code} {diagnostic.message}")
+        if finding.file not in texts:
+            texts[finding.file] = _lines_of(finding.file)
+        source = texts[finding.file]
+        if 0 < span.line <= len(source) and source[span.line - 1].strip():
+            text = redact(source[span.line - 1].replace("\t", " "))[:160]
+            width = (
+                span.end_column - span.column if span.end_line == span.line else len(text.rstrip()) - span.column + 1
+            )
+            lines.append(f"  {span.line:>4} | {text}")
+            lines.append(f"       | {' ' * (span.column - 1)}{'^' * max(1, min(width, 161 - span.column))}")
+        if diagnostic.hint:
+            lines.append(f"       = help: {diagnostic.hint}")
+    return "\n".join(lines)
+
+
+def _lines_of(file: str) -> list[str]:
+    try:
+        return Path(file).read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    except OSError:
+        return []  # the place is `--set` or a file that is gone: the message stands without its line

@@ -1,0 +1,163 @@
+"""Stage 6: a plan to a program: what the runtime does on every rank, as plain data without torch types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dcompile.facts.types import ComponentFacts
+from dcompile.layout.shard import parameter_shards
+from dcompile.layout.splits import Split
+from dcompile.plan.types import ComponentPlan, Plan
+from dcompile.recipe.model import Devices, Recipe
+
+Program = dict[str, Any]
+"""`compiler/docs/plan-json.md` lists the keys; `schemas/plan.schema.json` has their types."""
+
+ROW_NAMES = {
+    "height": "height",
+    "width": "width",
+    "frames": "num_frames",
+    "steps": "num_inference_steps",
+    "guidance": "guidance_scale",
+    "true_cfg": "true_cfg_scale",
+}
+"""The recipe's names of call arguments, and the pipelines' (diffusers 0.42.1)."""
+
+
+def lower(plan: Plan) -> Program:
+    """Lower a plan to the program that every rank runs."""
+    subject = plan.checked.subject
+    recipe, facts, splits = subject.recipe, subject.facts, subject.splits
+    devices = recipe.devices if isinstance(recipe.devices, Devices) else Devices()
+    return {
+        "device_kind": facts.devices.kind,
+        "ranks": splits.ranks,
+        "nodes": facts.devices.nodes,
+        "ranks_per_node": splits.ranks // facts.devices.nodes,
+        "devices_per_rank": plan.placement.devices_per_rank,
+        "device_ids": list(devices.ids) if devices.ids else None,
+        "mesh_axes": [[axis, degree] for axis, degree in plan.mesh.items()],
+        "timeout_seconds": recipe.launch.timeout_seconds,
+        "env": dict(sorted(recipe.launch.env.items())),
+        "pipeline": _pipeline(recipe, plan),
+        "denoisers": list(facts.model.denoisers),
+        "components": {
+            component.name: _component(component, plan, facts.model.components[component.name])
+            for component in plan.components
+        }
+        | {
+            name: _left_out(facts.model.components[name])
+            for name, component in recipe.components.items()
+            if component is None and name in facts.model.components
+        },
+        "run": _run(plan),
+        "output": _output(recipe, bool(facts.model.tokens.get("frames"))),
+    }
+
+
+def _pipeline(recipe: Recipe, plan: Plan) -> dict[str, Any]:
+    model, facts = recipe.model, plan.checked.subject.facts
+    scheduler = None
+    if model.scheduler is not None:
+        scheduler = {"class": model.scheduler.class_, **(model.scheduler.model_extra or {})}
+    adapters = []
+    for adapter in model.adapters:
+        name = adapter.component or facts.model.denoisers[0]
+        split = plan.checked.subject.splits.components.get(name, Split())
+        fuse = adapter.fuse if adapter.fuse is not None else split.tensor > 1
+        adapters.append({"path": adapter.path, "weight": adapter.weight, "component": name, "fuse": fuse})
+    return {
+        "class": model.pipeline or facts.model.pipeline,
+        "id": model.id,
+        "path": model.path,
+        "revision": model.revision,
+        "variant": model.variant,
+        "dtype": model.dtype or ("float32" if facts.devices.kind == "cpu" else "bfloat16"),
+        "trust_remote_code": model.trust_remote_code,
+        "scheduler": scheduler,
+        "adapters": adapters,
+    }
+
+
+def _left_out(facts: ComponentFacts) -> dict[str, Any]:
+    return {"class": facts.class_name, "library": facts.library, "omit": True}
+
+
+def _component(component: ComponentPlan, plan: Plan, facts: ComponentFacts) -> dict[str, Any]:
+    subject, name = plan.checked.subject, component.name
+    split = subject.splits.components[name]
+    own = subject.recipe.components.get(name)
+    return {
+        "class": facts.class_name,
+        "library": facts.library,
+        "dtype": component.dtype,
+        "id": own.id if own is not None else None,
+        "path": own.path if own is not None else None,
+        "omit": False,
+        "attention": component.attention,
+        "tiling": bool(own is not None and own.tiling),
+        "device": plan.placement.device_of.get(name, 0),
+        "blocks": plan.placement.blocks_of.get(name),
+        "tensor": _tensor(facts, split) if split.tensor > 1 else None,
+        "context": {"ring": split.ring, "ulysses": split.ulysses, "uneven": split.uneven}
+        if split.context > 1
+        else None,
+    }
+
+
+def _tensor(facts: ComponentFacts, split: Split) -> dict[str, Any]:
+    return {
+        "degree": split.tensor,
+        "plan": "builtin",
+        "styles": {style.module: {"style": style.style, "blocks": list(style.blocks)} for style in facts.tensor_plan},
+        "parameters": {
+            name: {"dim": dim, "parts": list(parts)}
+            for name, (dim, parts) in parameter_shards(facts, split.tensor).items()
+        },
+    }
+
+
+def _names(plan: Plan) -> dict[str, str]:
+    """The pipeline's names of the recipe's keys; a pipeline without `true_cfg_scale` guides by `guidance_scale`."""
+    known = plan.checked.subject.facts.model.call_args
+    names = dict(ROW_NAMES)
+    if "true_cfg_scale" not in known:
+        names["true_cfg"] = "guidance_scale"
+    return names
+
+
+def _run(plan: Plan) -> dict[str, Any]:
+    subject = plan.checked.subject
+    run, settings, model = subject.recipe.run, subject.settings, subject.facts.model
+    names = _names(plan)
+    call: dict[str, Any] = {
+        "height": settings.height_px,
+        "width": settings.width_px,
+        "num_inference_steps": settings.steps,
+    }
+    if settings.frames is not None:
+        call["num_frames"] = settings.frames
+    for key in ("guidance", "true_cfg"):
+        value = getattr(run, key)
+        if value is not None:
+            call[names[key]] = value
+    call |= dict(sorted(run.args.items()))
+    call = {name: value for name, value in call.items() if name in model.call_args}
+    rows = [
+        {
+            "index": row.index,
+            "prompt": row.prompt,
+            # Two branches need a negative prompt; an empty one is what the pipelines' own examples use.
+            "negative_prompt": "" if row.negative_prompt is None and run.true_cfg is not None else row.negative_prompt,
+            "seed": row.seed,
+            "args": {names.get(key, key): value for key, value in sorted(row.args.items())},
+        }
+        for row in subject.facts.rows
+    ]
+    return {"rows": rows, "batch": run.batch, "shares": [list(share) for share in plan.shares], "call": call}
+
+
+def _output(recipe: Recipe, is_video: bool) -> dict[str, Any]:
+    output = recipe.output
+    default = "mp4" if is_video else "png"
+    return {"dir": output.dir, "name": output.name, "format": output.format or default, "fps": output.fps}

@@ -1,0 +1,1 @@
+"""Rules about: advice. The catalogue is `rules/catalog.py`."""

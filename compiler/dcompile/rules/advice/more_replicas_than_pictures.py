@@ -1,0 +1,29 @@
+"""There are more replicas than pictures.
+
+What it checks: `parallel.data` against the number of pictures.
+
+Why it matters: the spare replicas load the model and make nothing.
+
+Example: `data: 8` with 3 prompts
+
+Use instead: `data: 3`
+
+Source: our own (rules.md DP-01).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dcompile.core.diagnostics import Diagnostic
+from dcompile.rules.rule import Rule, Subject, warning
+
+
+def check(subject: Subject) -> Iterator[Diagnostic]:
+    count = len(subject.facts.rows)
+    if subject.splits.data > count:
+        message = f"{subject.splits.data} replicas for {count} picture{'s' if count != 1 else ''}: the spare ones make nothing"
+        yield warning("DC601", message, f"use `data: {count}`", ("parallel", "data"))
+
+
+RULE = Rule("DC601", check)

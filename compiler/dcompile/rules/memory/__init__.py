@@ -1,0 +1,1 @@
+"""Rules about: memory. The catalogue is `rules/catalog.py`."""

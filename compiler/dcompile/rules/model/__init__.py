@@ -1,0 +1,1 @@
+"""Rules about: model. The catalogue is `rules/catalog.py`."""

@@ -1,0 +1,30 @@
+"""More text tokens are asked for than the encoder takes.
+
+What it checks: `run.args.max_sequence_length` against the pipeline's limit.
+
+Why it matters: the pipeline raises after every weight was loaded.
+
+Example: `run: {args: {max_sequence_length: 1024}}` with Flux
+
+Use instead: `512`
+
+Source: diffusers 0.42.1, `pipeline_flux.py:504`, `pipeline_qwenimage.py:329` (rules.md CALL-04).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dcompile.core.diagnostics import Diagnostic
+from dcompile.rules.rule import Rule, Subject, error
+
+
+def check(subject: Subject) -> Iterator[Diagnostic]:
+    limit = subject.facts.model.tokens.get("text", 0)
+    asked = subject.recipe.run.args.get("max_sequence_length")
+    if isinstance(asked, int) and limit and asked > limit:
+        message = f"max_sequence_length {asked} is more than the {limit} tokens that the pipeline takes"
+        yield error("DC309", message, f"use {limit} or less", ("run", "args", "max_sequence_length"))
+
+
+RULE = Rule("DC309", check)

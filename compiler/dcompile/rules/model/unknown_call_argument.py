@@ -1,0 +1,45 @@
+"""An argument under `run.args`, or a column of the prompt file, is not one of the pipeline's call.
+
+What it checks: names in `run.args` against the signature of the pipeline's `__call__`.
+
+Why it matters: diffusers raises only after every weight was loaded.
+
+Example: `run: {args: {max_seq_length: 8}}`
+
+Use instead: `run: {args: {max_sequence_length: 8}}`
+
+Source: diffusers 0.42.1, the pipeline's `__call__`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+
+from dcompile.core.diagnostics import Diagnostic
+from dcompile.rules.rule import Rule, Subject, error
+
+
+def check(subject: Subject) -> Iterator[Diagnostic]:
+    known = tuple(subject.facts.model.call_args)
+    own = {"prompt", "generator", "height", "width", "num_frames", "num_inference_steps", "negative_prompt"}
+    for name in subject.recipe.run.args:
+        path = ("run", "args", name)
+        if name in own:
+            yield error("DC306", f"`{name}` is set by the recipe itself", "use the key of `run` for it", path)
+        elif name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean `{close[0]}`?" if close else f"it takes {', '.join(sorted(known))}"
+            yield error("DC306", f"{subject.facts.model.pipeline} takes no argument `{name}`", hint, path)
+    for name, key in (("guidance_scale", "guidance"), ("true_cfg_scale", "true_cfg"), ("num_frames", "frames")):
+        if getattr(subject.recipe.run, key) is not None and name not in known and not _is_classic(subject, key):
+            message = f"{subject.facts.model.pipeline} has no `{name}`, so `{key}` has no effect"
+            yield error("DC306", message, "leave it out", ("run", key))
+
+
+def _is_classic(subject: Subject, key: str) -> bool:
+    """Whether `true_cfg` lowers to the pipeline's own `guidance_scale` (two branches without distilled guidance)."""
+    return key == "true_cfg" and "guidance_scale" in subject.facts.model.call_args
+
+
+RULE = Rule("DC306", check)

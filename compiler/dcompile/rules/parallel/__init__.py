@@ -1,0 +1,1 @@
+"""Rules about: parallel. The catalogue is `rules/catalog.py`."""

@@ -1,0 +1,34 @@
+"""Devices are paid for and not used.
+
+What it checks: ranks x devices of a rank against `per_node` x `nodes`.
+
+Why it matters: an idle device costs as much as a busy one.
+
+Example: `devices: {per_node: 4}` with `parallel: {tensor: 2}`
+
+Use instead: `tensor: 4`, or `data: 2` with it
+
+Source: our own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dcompile.core.diagnostics import Diagnostic
+from dcompile.rules.rule import Rule, Subject, warning
+
+
+def check(subject: Subject) -> Iterator[Diagnostic]:
+    total = subject.facts.devices.total
+    used = subject.splits.ranks * subject.splits.named_devices
+    if total is None or subject.splits.balanced or used >= total:
+        return
+    spare = total // used
+    hint = (
+        f"`data: {spare * subject.splits.data}` uses {spare * used} of them" if spare > 1 else f"set `per_node: {used}`"
+    )
+    yield warning("DC408", f"the plan uses {used} of {total} devices", hint, subject.given("parallel") or ("devices",))
+
+
+RULE = Rule("DC408", check)

@@ -1,0 +1,75 @@
+"""What a rule is: a code and a pure function from a recipe and its facts to diagnostics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from dcompile.core.diagnostics import Diagnostic, Path, Severity
+from dcompile.facts.resolve import Facts
+from dcompile.layout.settings import Settings, settings_of
+from dcompile.layout.splits import Split, Splits, split_components
+from dcompile.recipe.model import Parallel, Recipe
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What rules look at: the recipe, its facts, and both with defaults filled in."""
+
+    recipe: Recipe
+    facts: Facts
+    splits: Splits
+    settings: Settings
+
+    @property
+    def parallel(self) -> Parallel:
+        """The `parallel` section as a mapping."""
+        return self.recipe.parallel if isinstance(self.recipe.parallel, Parallel) else Parallel()
+
+    def split(self, name: str) -> Split:
+        """How a component is split."""
+        return self.splits.components[name]
+
+    def given(self, *path: str | int) -> Path:
+        """The longest start of a path that the recipe has set, so that a diagnostic points at something written."""
+        node: object = self.recipe
+        kept: list[str | int] = []
+        for part in path:
+            if isinstance(node, dict):
+                node = node.get(part)
+            elif isinstance(node, (tuple, list)):
+                node = node[part] if isinstance(part, int) and part < len(node) else None
+            else:
+                node = getattr(node, str(part), None)
+            if node is None:
+                break
+            kept.append(part)
+        return tuple(kept)
+
+
+def subject_of(recipe: Recipe, facts: Facts) -> Subject:
+    """A recipe and its facts, ready for the rules."""
+    return Subject(recipe, facts, split_components(recipe, facts.model), settings_of(recipe, facts.model))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule. Its module's docstring is its page."""
+
+    code: str
+    check: Callable[[Subject], Iterator[Diagnostic]]
+
+
+def error(code: str, message: str, hint: str, path: Path) -> Diagnostic:
+    """A diagnostic that stops the compiler."""
+    return Diagnostic(code, Severity.ERROR, message, hint, path)
+
+
+def warning(code: str, message: str, hint: str, path: Path) -> Diagnostic:
+    """A diagnostic that `--strict` makes an error."""
+    return Diagnostic(code, Severity.WARNING, message, hint, path)
+
+
+def advice(code: str, message: str, hint: str, path: Path) -> Diagnostic:
+    """A diagnostic that never stops anything."""
+    return Diagnostic(code, Severity.ADVICE, message, hint, path)
