@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from functools import lru_cache
 from math import prod
 from pathlib import Path
@@ -112,7 +113,12 @@ def component_of_folder(
     tensors: dict[str, tuple[tuple[int, ...], str]] = {}
     for file in weight_files(folder, variant):
         tensors |= read_header(file)
-    shapes = {name: shape for name, (shape, _) in tensors.items() if name.rpartition(".")[2] not in _BUFFERS}
+    tied = _tied(tensors, _flat(config))
+    shapes = {
+        name: shape
+        for name, (shape, _) in tensors.items()
+        if name.rpartition(".")[2] not in _BUFFERS and name not in tied
+    }
     sizes: Counter[str] = Counter()
     for name, shape in shapes.items():
         sizes[tensors[name][1]] += prod(shape)
@@ -133,6 +139,16 @@ def component_of_folder(
         no_split=tuple(known["no_split"]),
         dtype=sizes.most_common(1)[0][0] if sizes else None,
     )
+
+
+def _tied(tensors: Collection[str], config: dict[str, Any]) -> set[str]:
+    """Names under which some files repeat a weight that the model holds once."""
+    tied = set()
+    if "shared.weight" in tensors:
+        tied |= {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}
+    if config.get("tie_word_embeddings") is True:
+        tied.add("lm_head.weight")
+    return tied
 
 
 def _public(config: dict[str, Any]) -> dict[str, Any]:

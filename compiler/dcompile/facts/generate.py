@@ -260,7 +260,8 @@ def describe_classes() -> dict[str, Any]:
         classes[name] = {
             "library": "diffusers",
             **found,
-            "blocks": [stack for stack, _ in stacks(model)] if model is not None else None,
+            # An autoencoder's default config may be too small to show its stacks.
+            "blocks": [stack for stack, _ in stacks(model)] if model is not None and "Transformer" in name else None,
             "config_defaults": defaults if found["tensor_plan"] or found["context_plan"] else {},
         }
     for name in _TRANSFORMERS_CLASSES:

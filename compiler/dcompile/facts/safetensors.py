@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,18 @@ from dcompile.facts.errors import FactsError
 # A header larger than this is refused by the safetensors library too.
 _MAX_HEADER_BYTES = 100_000_000
 _DTYPES = {
-    "F64": "float64",
-    "F32": "float32",
-    "F16": "float16",
-    "BF16": "bfloat16",
-    "F8_E4M3": "float8_e4m3fn",
-    "F8_E5M2": "float8_e5m2",
-    "I64": "int64",
-    "I32": "int32",
-    "I16": "int16",
-    "I8": "int8",
-    "U8": "uint8",
-    "BOOL": "bool",
+    "F64": ("float64", 8),
+    "F32": ("float32", 4),
+    "F16": ("float16", 2),
+    "BF16": ("bfloat16", 2),
+    "F8_E4M3": ("float8_e4m3fn", 1),
+    "F8_E5M2": ("float8_e5m2", 1),
+    "I64": ("int64", 8),
+    "I32": ("int32", 4),
+    "I16": ("int16", 2),
+    "I8": ("int8", 1),
+    "U8": ("uint8", 1),
+    "BOOL": ("bool", 1),
 }
 _DAMAGED = "copy or download the file again"
 
@@ -81,7 +82,10 @@ def _tensor(entry: dict[str, Any]) -> tuple[tuple[int, ...], str, int]:
     begin, end = entry["data_offsets"]
     if not all(type(number) is int and number >= 0 for number in (*shape, begin, end)) or begin > end:
         raise ValueError(shape)
-    return shape, _DTYPES.get(entry["dtype"], entry["dtype"].lower()), end
+    dtype, width = _DTYPES.get(entry["dtype"], (entry["dtype"].lower(), None))
+    if width is not None and end - begin != prod(shape) * width:
+        raise ValueError(shape)
+    return shape, dtype, end
 
 
 def weight_files(folder: Path, variant: str | None = None) -> Iterator[Path]:
@@ -103,9 +107,12 @@ def weight_files(folder: Path, variant: str | None = None) -> Iterator[Path]:
                     raise FactsError(f"`{folder / name}` names a file outside its own folder", _DAMAGED)
                 yield from (folder / piece for piece in sorted(set(pieces.values())))
                 return
-    which = f"{variant} " if variant else ""
+    others = {file.name.split(".")[1] for file in folder.glob("*.safetensors") if file.name.count(".") == 2}
+    if others and variant is None:
+        named = " or ".join(sorted(others))
+        raise FactsError(f"`{folder}` holds weights of a variant only", f"write `model.variant: {named}`")
     raise FactsError(
-        f"`{folder}` holds no {which}weights in safetensors format",
+        f"`{folder}` holds no weights in safetensors format",
         "save the pipeline with `save_pretrained(..., safe_serialization=True)`",
     )
 

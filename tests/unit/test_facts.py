@@ -1,0 +1,272 @@
+"""The generated facts, and facts read from a folder without torch."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from math import prod
+from pathlib import Path
+
+import pytest
+from dcompile.facts.errors import FactsError
+from dcompile.facts.folder import facts_of_folder
+from dcompile.facts.grouping import group_parameters, stacked_blocks
+from dcompile.facts.registry import HARDWARE, MODELS, known_hardware, known_models, load_hardware, load_model
+from dcompile.layout.shard import count_parameters
+
+# Counts that the models' authors or other tools give: the 14B of Wan is 57,153,966,336 bytes in float32.
+PARAMETERS = {
+    ("black-forest-labs/FLUX.1-dev", "transformer"): 11_901_408_320,
+    ("black-forest-labs/FLUX.1-dev", "text_encoder"): 123_060_480,
+    ("black-forest-labs/FLUX.1-dev", "text_encoder_2"): 4_762_310_656,
+    ("black-forest-labs/FLUX.1-dev", "vae"): 83_819_683,
+    ("Qwen/Qwen-Image", "text_encoder"): 8_292_166_656,
+    ("Wan-AI/Wan2.1-T2V-1.3B-Diffusers", "transformer"): 1_418_996_800,
+    ("Wan-AI/Wan2.1-T2V-14B-Diffusers", "transformer"): 57_153_966_336 // 4,
+    ("Wan-AI/Wan2.2-T2V-A14B-Diffusers", "transformer_2"): 14_288_491_584,
+    ("stabilityai/stable-diffusion-xl-base-1.0", "unet"): 2_567_463_684,
+    ("stabilityai/stable-diffusion-xl-base-1.0", "text_encoder_2"): 694_659_840,
+    ("stabilityai/stable-diffusion-xl-base-1.0", "vae"): 83_653_863,
+    ("stabilityai/stable-diffusion-3-medium-diffusers", "transformer"): 2_028_328_000,
+}
+
+
+@pytest.mark.parametrize(("model", "component"), PARAMETERS)
+def test_parameters_are_exact(model: str, component: str) -> None:
+    assert count_parameters(load_model(model).components[component]) == PARAMETERS[model, component]
+
+
+def test_every_known_model_is_whole() -> None:
+    for name in known_models():
+        model = load_model(name)
+        assert model.id == name
+        assert set(model.denoisers) <= set(model.components)
+        assert set(model.tokens) == {"spatial", "frames", "multiple", "text", "text_default", "text_limit"}
+        assert "prompt" in model.call_args
+        assert {"height", "width", "frames", "steps", "guidance"} <= set(model.defaults)
+        for component in model.components.values():
+            assert component.parameters
+            names = [group.name for group in component.parameters]
+            assert len(names) == len(set(names))
+            assert all((group.repeat > 1) == (group.name.count("*") == 1) for group in component.parameters)
+
+
+def test_model_files_are_short_and_indexed() -> None:
+    for name in known_models():
+        file = MODELS / f"{name.replace('/', '--')}.json"
+        assert file.stat().st_size < 60_000, file
+        assert b"\r" not in file.read_bytes()
+
+
+def test_capabilities() -> None:
+    flux = load_model("black-forest-labs/FLUX.1-dev").components["transformer"]
+    assert flux.heads == 24
+    assert flux.blocks == (("transformer_blocks", 19), ("single_transformer_blocks", 38))
+    assert flux.context_plan
+    assert flux.context_splits_text
+    assert flux.config["guidance_embeds"] is True
+    wan = load_model("Wan-AI/Wan2.2-T2V-A14B-Diffusers")
+    assert wan.denoisers == ("transformer", "transformer_2")
+    assert wan.components["transformer"].context_plan
+    assert not wan.components["transformer"].context_splits_text
+    assert not wan.components["transformer"].tensor_plan
+    assert wan.pipeline_config == {"boundary_ratio": 0.875}
+    unet = load_model("stabilityai/stable-diffusion-xl-base-1.0").components["unet"]
+    assert not unet.context_plan
+    assert unet.heads is None
+
+
+def test_call_arguments_and_defaults() -> None:
+    flux = load_model("black-forest-labs/FLUX.1-dev")
+    assert flux.call_args["max_sequence_length"] == 512
+    assert flux.call_args["height"] is None
+    assert flux.defaults["steps"] == flux.call_args["num_inference_steps"] == 28
+    wan = load_model("Wan-AI/Wan2.1-T2V-1.3B-Diffusers")
+    assert [wan.defaults[key] for key in ("height", "width", "frames")] == [480, 832, 81]
+
+
+def test_hardware_table() -> None:
+    assert {"h100-sxm-80gb", "a100-sxm-40gb", "h200-sxm", "l40s", "a10g", "rtx-4090", "mi300x"} <= set(known_hardware())
+    assert load_hardware("h100-sxm-80gb").memory_bytes == 81_559 * 2**20
+    for name in known_hardware():
+        device = load_hardware(name)
+        assert device.kind == "cuda"
+        assert re.fullmatch(r"[a-z0-9-]+", name)
+        named = re.search(r"(\d+)gb$", name)
+        if named:
+            assert 0.95 < device.memory_bytes / (int(named[1]) * 2**30) <= 1
+        for number in ("memory_bytes", "flops_per_second", "memory_bytes_per_second", "link_bytes_per_second"):
+            assert getattr(device, number) > 0
+            assert f"{number}: " in device.source
+
+
+def test_data_files_are_canonical() -> None:
+    for file in (*MODELS.glob("*.json"), HARDWARE):
+        text = file.read_bytes().decode("utf-8")
+        assert text.endswith("}\n")
+        assert "\r" not in text
+        assert "\t" not in text
+
+
+def test_registry_and_folder_import_no_torch() -> None:
+    code = (
+        "import sys, dcompile.facts.folder as f, dcompile.layout.shard; f._classes(); "
+        "sys.exit(bool({'torch', 'diffusers', 'transformers', 'jsonschema'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_unequal_blocks_stay_apart() -> None:
+    shapes = {"a.0.w": (2, 2), "a.1.w": (2, 2), "a.2.w": (2, 3), "b.0.w": (1,), "b.1.w": (1,), "b.3.w": (1,)}
+    groups = group_parameters(shapes)
+    assert [group.name for group in groups] == list(shapes)
+    assert stacked_blocks(shapes) == (("a", 3),)
+
+
+def test_nested_stacks_take_the_longer_one() -> None:
+    shapes = {f"e.{i}.l.{j}.w": (4,) for i in range(5) for j in range(2)}
+    groups = group_parameters(shapes)
+    assert [(group.name, group.repeat) for group in groups] == [("e.*.l.0.w", 5), ("e.*.l.1.w", 5)]
+
+
+def write_weights(path: Path, shapes: dict[str, tuple[int, ...]], dtype: str = "F32") -> None:
+    """A safetensors file of zeros, without the library."""
+    header, end = {}, 0
+    for name, shape in shapes.items():
+        begin, end = end, end + 4 * prod(shape)
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, end]}
+    encoded = json.dumps({"__metadata__": {"format": "pt"}, **header}).encode()
+    path.write_bytes(len(encoded).to_bytes(8, "little") + encoded + bytes(end))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A Flux pipeline of a few numbers: 2 heads of 4, an autoencoder that halves once."""
+    index = {
+        "_class_name": "FluxPipeline",
+        "_diffusers_version": "0.42.1",
+        "image_encoder": [None, None],
+        "scheduler": ["diffusers", "FlowMatchEulerDiscreteScheduler"],
+        "text_encoder_2": ["transformers", "T5EncoderModel"],
+        "tokenizer": ["transformers", "CLIPTokenizer"],
+        "transformer": ["diffusers", "FluxTransformer2DModel"],
+        "vae": ["diffusers", "AutoencoderKL"],
+    }
+    (tmp_path / "model_index.json").write_text(json.dumps(index))
+    configs = {
+        "text_encoder_2": {"num_heads": 2},
+        "transformer": {"_class_name": "FluxTransformer2DModel", "num_attention_heads": 2, "attention_head_dim": 4},
+        "vae": {"block_out_channels": [4, 8]},
+    }
+    for name, config in configs.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(json.dumps(config))
+    (tmp_path / "scheduler").mkdir()
+    (tmp_path / "scheduler" / "scheduler_config.json").write_text('{"_class_name": "x", "shift": 1.0}')
+    weights = {f"single_transformer_blocks.{i}.proj_out.weight": (8, 40) for i in range(2)}
+    first, second = (f"diffusion_pytorch_model-0000{i}-of-00002.safetensors" for i in (1, 2))
+    write_weights(tmp_path / "transformer" / first, weights)
+    write_weights(tmp_path / "transformer" / second, {"x_embedder.weight": (8, 4)})
+    weight_map = {**dict.fromkeys(weights, first), "x_embedder.weight": second}
+    index_file = tmp_path / "transformer" / "diffusion_pytorch_model.safetensors.index.json"
+    index_file.write_text(json.dumps({"weight_map": weight_map}))
+    write_weights(
+        tmp_path / "vae" / "diffusion_pytorch_model.safetensors", {"decoder.w": (3,), "bn.running_mean": (3,)}
+    )
+    shared = {"shared.weight": (10, 8), "encoder.embed_tokens.weight": (10, 8)}
+    write_weights(tmp_path / "text_encoder_2" / "model.safetensors", shared)
+    return tmp_path
+
+
+def test_folder(folder: Path) -> None:
+    model = facts_of_folder(folder)
+    assert (model.pipeline, model.family, model.denoisers) == ("FluxPipeline", "flux", ("transformer",))
+    assert set(model.components) == {"text_encoder_2", "transformer", "vae"}
+    transformer = model.components["transformer"]
+    assert transformer.heads == 2
+    assert transformer.dtype == "float32"
+    assert transformer.blocks == (("single_transformer_blocks", 2),)
+    assert {style.module: style.blocks for style in transformer.tensor_plan}[
+        "single_transformer_blocks.*.proj_out"
+    ] == (8, 32)
+    assert count_parameters(transformer) == 2 * 320 + 32
+    assert count_parameters(model.components["vae"]) == 3
+    assert count_parameters(model.components["text_encoder_2"]) == 80
+    assert model.scheduler == {"class": "FlowMatchEulerDiscreteScheduler", "shift": 1.0}
+    assert model.tokens["spatial"] == 4
+    assert model.tokens["multiple"] == 1
+    assert model.defaults["height"] == 256
+    assert model.call_args["guidance_scale"] == 3.5
+
+
+def test_folder_without_index(tmp_path: Path) -> None:
+    with pytest.raises(FactsError, match=r"model_index\.json") as caught:
+        facts_of_folder(tmp_path)
+    assert "save_pretrained" in caught.value.hint
+    with pytest.raises(FactsError, match="is no folder"):
+        facts_of_folder(tmp_path / "absent")
+
+
+def test_folder_with_broken_json(folder: Path) -> None:
+    for text in ("{", "[1]", "\ufeff{}x"):
+        (folder / "vae" / "config.json").write_text(text)
+        with pytest.raises(FactsError, match="JSON"):
+            facts_of_folder(folder)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content[:4],
+        lambda content: content[:30],
+        lambda content: content[:-1],
+        lambda content: b"\xff" * 8 + content[8:],
+        lambda content: content[:8] + b"[" + content[9:],
+        lambda content: content.replace(b'"shape"', b'"shap_"'),
+        lambda content: content.replace(b"[3]", b"[x]"),
+        lambda content: content.replace(b'"data_offsets": [0', b'"data_offsets": [9'),
+    ],
+)
+def test_damaged_weights(folder: Path, damage: object) -> None:
+    file = folder / "vae" / "diffusion_pytorch_model.safetensors"
+    write_weights(file, {"decoder.w": (3,)})
+    assert callable(damage)
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(FactsError) as caught:
+        facts_of_folder(folder)
+    assert str(file) in caught.value.message
+    assert caught.value.hint
+
+
+def test_missing_weights(folder: Path) -> None:
+    (folder / "transformer" / "diffusion_pytorch_model-00002-of-00002.safetensors").unlink()
+    with pytest.raises(FactsError, match="00002-of-00002"):
+        facts_of_folder(folder)
+
+
+def test_variant_only(folder: Path) -> None:
+    vae = folder / "vae"
+    (vae / "diffusion_pytorch_model.safetensors").rename(vae / "diffusion_pytorch_model.fp16.safetensors")
+    with pytest.raises(FactsError) as caught:
+        facts_of_folder(folder)
+    assert "variant: fp16" in caught.value.hint
+    assert facts_of_folder(folder, variant="fp16").components["vae"].parameters
+
+
+def test_weights_outside_the_folder_are_refused(folder: Path) -> None:
+    file = folder / "transformer" / "diffusion_pytorch_model.safetensors.index.json"
+    file.write_text(json.dumps({"weight_map": {"a": "../../secret.safetensors"}}))
+    with pytest.raises(FactsError, match="outside"):
+        facts_of_folder(folder)
+
+
+@pytest.mark.slow
+def test_generated_files_are_up_to_date() -> None:
+    generate = pytest.importorskip("dcompile.facts.generate")
+    pipelines = generate.describe_pipelines()
+    for path in sorted(generate.PUBLISHED.glob("*.json")):
+        published = generate.read_json(path)
+        described = generate.describe_model(published, pipelines[published["pipeline"]])
+        assert (MODELS / path.name).read_text(encoding="utf-8") == generate.render(described) + "\n"

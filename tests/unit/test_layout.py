@@ -1,0 +1,98 @@
+"""Shard arithmetic: bytes to the byte, fused parts, and what does not divide."""
+
+from __future__ import annotations
+
+import pytest
+from dcompile.facts.registry import load_model
+from dcompile.facts.types import ComponentFacts, TensorGroup, TensorStyle
+from dcompile.layout.shard import count_parameters, dtype_bytes, parameter_shards, undivided, weight_bytes
+
+# bfloat16, with diffusers' own tensor plans, computed from its shard specs on the meta device.
+REFERENCE = [
+    ("black-forest-labs/FLUX.1-dev", 1, 23_802_816_640),
+    ("black-forest-labs/FLUX.1-dev", 2, 15_194_470_528),
+    ("black-forest-labs/FLUX.1-dev", 4, 10_890_297_472),
+    ("black-forest-labs/FLUX.1-dev", 8, 8_738_210_944),
+    ("black-forest-labs/FLUX.2-dev", 1, 64_446_562_304),
+    ("black-forest-labs/FLUX.2-dev", 4, 17_336_139_776),
+    ("black-forest-labs/FLUX.2-dev", 8, 9_484_402_688),
+    ("Qwen/Qwen-Image", 1, 40_860_802_176),
+    ("Qwen/Qwen-Image", 4, 20_472_614_016),
+    ("Qwen/Qwen-Image", 8, 17_074_582_656),
+]
+
+
+@pytest.mark.parametrize(("model", "degree", "expected"), REFERENCE)
+def test_weight_bytes(model: str, degree: int, expected: int) -> None:
+    transformer = load_model(model).components["transformer"]
+    assert undivided(transformer, degree) == []
+    assert weight_bytes(transformer, dtype_bytes("bfloat16"), degree) == expected
+
+
+def component(*parameters: TensorGroup, plan: tuple[TensorStyle, ...]) -> ComponentFacts:
+    return ComponentFacts("Tiny", "diffusers", {}, parameters, plan)
+
+
+def test_shards_of_each_style() -> None:
+    tiny = component(
+        TensorGroup("blocks.*.up.weight", (8, 4), 3),
+        TensorGroup("blocks.*.up.bias", (8,), 3),
+        TensorGroup("blocks.*.down.weight", (4, 8), 3),
+        TensorGroup("blocks.*.down.bias", (4,), 3),
+        TensorGroup("blocks.*.fused.weight", (12, 4), 3),
+        TensorGroup("blocks.*.out.weight", (4, 10), 3),
+        TensorGroup("norm.weight", (4,)),
+        plan=(
+            TensorStyle("blocks.*.up", "colwise"),
+            TensorStyle("blocks.*.down", "rowwise"),
+            TensorStyle("blocks.*.fused", "packed_colwise", (1, 1)),
+            TensorStyle("blocks.*.out", "packed_rowwise", (4, 6)),
+        ),
+    )
+    assert parameter_shards(tiny, 2) == {
+        "blocks.*.up.weight": (0, (8,)),
+        "blocks.*.up.bias": (0, (8,)),
+        "blocks.*.down.weight": (1, (8,)),
+        "blocks.*.fused.weight": (0, (6, 6)),
+        "blocks.*.out.weight": (1, (4, 6)),
+    }
+    assert parameter_shards(tiny, 1) == {}
+    whole = 3 * (32 + 8 + 32 + 4 + 48 + 40) + 4
+    assert count_parameters(tiny) == whole
+    assert weight_bytes(tiny, 4) == 4 * whole
+    assert weight_bytes(tiny, 4, 2) == 4 * (3 * (16 + 4 + 16 + 4 + 24 + 20) + 4)
+    assert undivided(tiny, 2) == []
+    assert undivided(tiny, 4) == [
+        ("blocks.*.fused.weight", 6),
+        ("blocks.*.fused.weight", 6),
+        ("blocks.*.out.weight", 6),
+    ]
+
+
+def test_a_pattern_covers_blocks_that_are_written_out() -> None:
+    tiny = component(
+        TensorGroup("blocks.0.up.weight", (8, 4)),
+        TensorGroup("blocks.1.up.weight", (16, 4)),
+        TensorGroup("blocks.extra.up.weight", (8, 4)),
+        plan=(TensorStyle("blocks.*.up", "colwise"),),
+    )
+    assert parameter_shards(tiny, 2) == {"blocks.0.up.weight": (0, (8,)), "blocks.1.up.weight": (0, (16,))}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["black-forest-labs/FLUX.1-dev", "black-forest-labs/FLUX.2-dev", "Qwen/Qwen-Image"])
+def test_shards_are_those_of_the_library(model: str) -> None:
+    generate = pytest.importorskip("dcompile.facts.generate")
+    from diffusers.hooks.tensor_parallel import resolve_tp_shard_specs
+
+    facts = load_model(model).components["transformer"]
+    module = generate.build(facts.class_name, facts.library, facts.config)
+    specs = resolve_tp_shard_specs(module, type(module)._tp_plan, 2)
+    library = {name: (spec.dim, tuple(spec.block_sizes)) for name, spec in specs.items() if spec.dim is not None}
+    repeats = {group.name: group.repeat for group in facts.parameters}
+    ours = {
+        name.replace("*", str(index)): shard
+        for name, shard in parameter_shards(facts, 2).items()
+        for index in range(repeats[name])
+    }
+    assert ours == library
