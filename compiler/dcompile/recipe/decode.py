@@ -19,6 +19,7 @@ from dcompile.source.faults import TOKEN
 _SIZES = ("memory", "host_memory", "reserve")
 _LIMITS = ("greater_than_equal", "less_than_equal", "greater_than", "less_than")
 _SEARCHES = 40
+_MOST = 100
 
 
 def decode(document: Document) -> tuple[Recipe | None, tuple[Diagnostic, ...]]:
@@ -56,6 +57,8 @@ def _sentences(document: Document, error: ValidationError, known: list[Diagnosti
     searches = 0
     parents = {path[:length] for path in at for length in range(len(path))}
     for path, errors in at.items():
+        if len(found) >= _MOST:
+            break
         value = get(document.value, path)
         if path in taken or (path in parents and isinstance(value, (dict, list))):
             continue

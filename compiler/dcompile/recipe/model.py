@@ -24,13 +24,13 @@ SIZE: dict[str, Any] = {"pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*(B|[KMGT]i?B)\s*$"}
 class Section(BaseModel):
     """What all parts of a recipe share: unknown keys are errors, values never change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Scheduler(Section):
     """A scheduler in place of the model's own, or other settings for it."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow")
     class_: StrictStr | None = Field(default=None, alias="class", description="A diffusers scheduler class.")
 
 

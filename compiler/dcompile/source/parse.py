@@ -17,7 +17,7 @@ from dcompile.source.scan import check_text, decode_text, spot
 
 MAX_DEPTH = 50
 MAX_FAULTS = 100
-MAX_VALUES = 50_000
+MAX_VALUES = 20_000
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MISSING_SPACE = re.compile(r"([A-Za-z_]\w*):(?=[^\s/])")

@@ -13,6 +13,7 @@ from dcompile.source.faults import fault
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}]*))?\}")
 _PLACES = "model.path, model.id, components.*.path, components.*.id, model.adapters[].path, output.dir, run.prompts"
+_MOST = 100
 _SECRETS = ("TOKEN", "SECRET", "PASSWORD", "API_KEY", "ACCESS_KEY")
 
 
@@ -41,6 +42,8 @@ def fill(document: Document, environ: Mapping[str, str]) -> tuple[Document, list
         if wrong is None:
             filled[path] = _REFERENCE.sub(lambda match: environ.get(match[1]) or match[2] or "", text)
             continue
+        if len(faults) == _MOST:
+            break
         file, span = document.position(path)
         faults.append(fault(*wrong, span, file, path))
     if not filled and not faults:
