@@ -233,6 +233,65 @@ def test_any_mapping_gives_a_recipe_or_diagnostics(value: dict[str, Any]) -> Non
     assert len({item.path for item in found if item.code != "DC202"}) == len([i for i in found if i.code != "DC202"])
 
 
+PIECES = [
+    "\n",
+    " ",
+    "  ",
+    ":",
+    "- ",
+    "{",
+    "}",
+    "[",
+    "]",
+    "'",
+    '"',
+    "#",
+    "&a ",
+    "*a",
+    "!!int ",
+    "\t",
+    "0x1",
+    "null",
+    "~",
+    "<<: ",
+]
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> str:
+    text = FULL
+    for _ in range(draw(st.integers(1, 4))):
+        start = draw(st.integers(0, len(text)))
+        end = draw(st.integers(start, min(len(text), start + 12)))
+        text = text[:start] + draw(st.sampled_from(["", *PIECES, text[start:end] * 2])) + text[end:]
+    return text
+
+
+def judge(text: str) -> None:
+    document, faults = parse(text, "r.yaml")
+    if document is None:
+        assert faults
+        return
+    recipe, found = decode(document)
+    assert (recipe is None) is bool((faults and document.faulty) or found)
+    for item in found:
+        span = document.position(item.path, key=item.is_key)[1]
+        assert 1 <= span.line <= text.count("\n") + 1
+
+
+@settings(max_examples=200, deadline=None)
+@given(mutated())
+def test_mutated_recipes_are_judged(text: str) -> None:
+    judge(text)
+
+
+@pytest.mark.slow
+@settings(max_examples=20_000, deadline=None)
+@given(mutated())
+def test_many_mutated_recipes_are_judged(text: str) -> None:
+    judge(text)
+
+
 def test_the_words_for_sizes_are_those_of_the_units() -> None:
     with pytest.raises(ValueError, match="two readings"):
         parse_bytes("24G")

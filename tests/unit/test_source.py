@@ -306,6 +306,21 @@ def test_variables_and_devices_are_filled_in(tmp_path: Path, monkeypatch: pytest
     assert (Path(file).name, span.line) == ("d.yaml", 2)
 
 
+def test_an_override_comes_before_variables_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = written(tmp_path, x__r="model: {path: '${DC_NOT_SET}'}\ndevices: none.yaml\n", d="gpu: l4\n")
+    document, found = read(folder / "x" / "r.yaml", overrides=["model.path=${DC_NOT_SET:-m}", "devices=d.yaml"])
+    assert found == ()
+    assert document is not None
+    assert document.value == {"model": {"path": "m"}, "devices": {"gpu": "l4"}}
+
+
+def test_nothing_that_a_terminal_obeys_is_printed() -> None:
+    found = parse('"a\\e[31m": 1\n"a\\e[31m": 2\n', "r.yaml")[1]
+    assert found[0].code == "DC111"
+    assert "\x1b" not in found[0].message
+
+
 def test_an_unreadable_recipe_is_for_the_caller(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read(tmp_path / "none.yaml")

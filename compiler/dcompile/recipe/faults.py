@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dcompile.core.diagnostics import Diagnostic, Path, Severity
-from dcompile.source.faults import redact
+from dcompile.source.faults import say
 
 FAULTS: dict[str, str] = {
     "DC201": "unknown-key",
@@ -21,4 +21,4 @@ FAULTS: dict[str, str] = {
 
 def fault(code: str, message: str, hint: str, path: Path, *, is_key: bool = False) -> Diagnostic:
     """An error in the recipe's shape at a path."""
-    return Diagnostic(code, Severity.ERROR, redact(message), redact(hint), path, is_key=is_key)
+    return Diagnostic(code, Severity.ERROR, say(message), say(hint), path, is_key=is_key)

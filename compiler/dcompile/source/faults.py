@@ -47,6 +47,16 @@ def redact(text: str) -> str:
     return TOKEN.sub("(a token)", text)
 
 
+def say(text: str) -> str:
+    """A sentence that is safe to print: no tokens, and nothing that a terminal would obey."""
+    text = redact(text)
+    return (
+        text
+        if text.isprintable()
+        else "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+    )
+
+
 def fault(code: str, message: str, hint: str, span: Span, file: str, path: Path = ()) -> Diagnostic:
     """An error in the text at a known position."""
-    return Diagnostic(code, Severity.ERROR, redact(message), redact(hint), path, span, file)
+    return Diagnostic(code, Severity.ERROR, say(message), say(hint), path, span, file)

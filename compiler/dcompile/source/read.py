@@ -12,6 +12,7 @@ from dcompile.core.diagnostics import Diagnostic, Path
 from dcompile.source.document import OVERRIDE, Document, paths
 from dcompile.source.faults import fault
 from dcompile.source.files import load, read_text
+from dcompile.source.overrides import apply_overrides
 from dcompile.source.parse import parse
 from dcompile.source.variables import fill
 
@@ -20,20 +21,23 @@ MAX_CHAIN = 16
 Result = tuple[Document | None, tuple[Diagnostic, ...]]
 
 
-def read(path: FilePath, *, roots: Sequence[FilePath] = ()) -> Result:
+def read(path: FilePath, *, roots: Sequence[FilePath] = (), overrides: Sequence[str] = ()) -> Result:
     """The document of a recipe, with its bases merged, its devices file read and its variables filled in.
 
     Args:
         path: the recipe.
         roots: folders in which a base or devices file is looked for after the recipe's own folder.
+        overrides: `run.seed=7` and the like, applied after the bases and before variables are filled in.
 
     Raises:
         OSError: where the recipe itself cannot be read.
     """
-    return read_bytes(read_text(path), str(path), roots=roots)
+    return read_bytes(read_text(path), str(path), roots=roots, overrides=overrides)
 
 
-def read_bytes(text: bytes | str, file: str, *, roots: Sequence[FilePath] = ()) -> Result:
+def read_bytes(
+    text: bytes | str, file: str, *, roots: Sequence[FilePath] = (), overrides: Sequence[str] = ()
+) -> Result:
     """`read` of a text that is already here (standard input, an editor's buffer)."""
     document, faults = parse(text, file)
     if document is None:
@@ -42,6 +46,8 @@ def read_bytes(text: bytes | str, file: str, *, roots: Sequence[FilePath] = ()) 
     merged = _extend(document, roots, (os.path.realpath(file),), found)
     if merged is None:
         return None, tuple(found)
+    merged, faults = apply_overrides(merged, overrides)
+    found += faults
     return _finish(merged, roots, found)
 
 
