@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from dcompile.facts.folder import component_of_folder
 from dcompile.facts.registry import load_model
 from dcompile.facts.types import ComponentFacts, TensorGroup, TensorStyle
 from dcompile.layout.shard import count_parameters, dtype_bytes, parameter_shards, undivided, weight_bytes
@@ -88,6 +91,57 @@ def test_shards_are_those_of_the_library(model: str) -> None:
     facts = load_model(model).components["transformer"]
     module = generate.build(facts.class_name, facts.library, facts.config)
     specs = resolve_tp_shard_specs(module, type(module)._tp_plan, 2)
+    library = {name: (spec.dim, tuple(spec.block_sizes)) for name, spec in specs.items() if spec.dim is not None}
+    repeats = {group.name: group.repeat for group in facts.parameters}
+    ours = {
+        name.replace("*", str(index)): shard
+        for name, shard in parameter_shards(facts, 2).items()
+        for index in range(repeats[name])
+    }
+    assert ours == library
+
+
+TINY = {
+    "FluxTransformer2DModel": {
+        "num_layers": 2,
+        "num_single_layers": 3,
+        "attention_head_dim": 8,
+        "num_attention_heads": 4,
+        "joint_attention_dim": 8,
+        "pooled_projection_dim": 8,
+        "axes_dims_rope": [2, 2, 4],
+    },
+    "Flux2Transformer2DModel": {
+        "num_layers": 2,
+        "num_single_layers": 3,
+        "attention_head_dim": 8,
+        "num_attention_heads": 4,
+        "joint_attention_dim": 8,
+        "mlp_ratio": 2.5,
+        "axes_dims_rope": [2, 2, 2, 2],
+    },
+    "QwenImageTransformer2DModel": {
+        "num_layers": 2,
+        "attention_head_dim": 8,
+        "num_attention_heads": 4,
+        "joint_attention_dim": 8,
+        "axes_dims_rope": [2, 2, 4],
+    },
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("class_name", TINY)
+def test_shards_of_a_folder_are_those_of_the_library(class_name: str, tmp_path: Path) -> None:
+    diffusers = pytest.importorskip("diffusers")
+    from diffusers.hooks.tensor_parallel import resolve_tp_shard_specs
+
+    module = getattr(diffusers, class_name)(**TINY[class_name])
+    module.save_pretrained(tmp_path, max_shard_size="20KB")
+    facts = component_of_folder(tmp_path, class_name)
+    assert count_parameters(facts) == sum(parameter.numel() for parameter in module.parameters())
+    assert facts.heads == 4
+    specs = resolve_tp_shard_specs(module, module._tp_plan, 2)
     library = {name: (spec.dim, tuple(spec.block_sizes)) for name, spec in specs.items() if spec.dim is not None}
     repeats = {group.name: group.repeat for group in facts.parameters}
     ours = {
