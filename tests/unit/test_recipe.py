@@ -89,6 +89,8 @@ def places(document: Document, found: tuple[Diagnostic, ...]) -> list[tuple[str,
         (HEAD + "components: {vae: {tensor: 2}}\n", [("DC207", 3, 20)], "moved to `parallel.components.vae.tensor`"),
         (HEAD + "parallel: {components: {vae: {dtype: x}}}\n", [("DC207", 3, 31)], "moved to `components.vae.dtype`"),
         (HEAD + f"name: {TOKEN}\n", [("DC209", 3, 7)], "holds a token"),
+        (HEAD + f"run: {{args: {{{TOKEN}: 1}}}}\n", [("DC209", 3, 7)], "a key of `run.args` holds a token"),
+        (HEAD + f"{TOKEN}: 1\n", [("DC209", 1, 1)], "a key of the recipe holds a token"),
         (HEAD + f"launch: {{env: {{A: 'x {TOKEN}'}}}}\n", [("DC209", 3, 19)], "HF_TOKEN"),
     ],
 )

@@ -36,7 +36,9 @@ def decode(document: Document) -> tuple[Recipe | None, tuple[Diagnostic, ...]]:
         found = _sentences(document, error, found) + found
     kept: dict[tuple[Path, str, str], Diagnostic] = {}
     for diagnostic in found:
-        if not document.is_faulty(diagnostic.path):
+        parts = enumerate(diagnostic.path, 1)
+        secret = any(TOKEN.search(str(part)) and diagnostic.path[:size] in document.keys for size, part in parts)
+        if not secret and not document.is_faulty(diagnostic.path):
             kept.setdefault((diagnostic.path, diagnostic.code, diagnostic.message), diagnostic)
 
     def place(diagnostic: Diagnostic) -> tuple[str, int, int, str]:
@@ -141,6 +143,11 @@ def _own_checks(document: Document) -> list[Diagnostic]:
         for path, text in items(value)
         if isinstance(text, str) and TOKEN.search(text)
     ]
+    hint = "delete it, revoke it, and set HF_TOKEN instead"
+    for path in document.keys:
+        if TOKEN.search(str(path[-1])):
+            place = f"`{dotted(path[:-1])}`" if path[:-1] else "the recipe"
+            found.append(fault("DC209", f"a key of {place} holds a token", hint, path[:-1], is_key=True))
     if not isinstance(value, dict):
         return found
     version = value.get("version")
