@@ -7,6 +7,7 @@ splits a chain into contiguous parts with the smallest largest load, by dynamic 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 
 def pack(
@@ -34,7 +35,7 @@ def pack(
 
     def moves(chosen: Mapping[str, int]) -> int:
         order = [chosen[name] for name in names]
-        return sum(a != b for a, b in zip(order, order[1:], strict=False))
+        return sum(a != b for a, b in pairwise(order))
 
     def fullest() -> float:
         return max(load / room for load, room in zip(loads, capacity, strict=True))

@@ -22,7 +22,8 @@ from dcompile.rules.rule import Rule, Subject, warning
 def check(subject: Subject) -> Iterator[Diagnostic]:
     count = len(subject.facts.rows)
     if subject.splits.data > count:
-        message = f"{subject.splits.data} replicas for {count} picture{'s' if count != 1 else ''}: the spare ones make nothing"
+        pictures = f"{count} picture" + ("s" if count != 1 else "")
+        message = f"{subject.splits.data} replicas for {pictures}: the spare ones make nothing"
         yield warning("DC601", message, f"use `data: {count}`", ("parallel", "data"))
 
 

@@ -31,10 +31,13 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
                 message = "the text of Qwen-Image has the prompt's own length, which the degree need not divide"
                 yield error("DC403", message, "set `uneven: true`", split.where)
         elif length and not split.uneven and length % split.context:
-            up = -(-length // split.context) * split.context
+            fits = -(-length // split.context) * split.context
+            if fits > subject.facts.model.tokens.get("text", fits):
+                fits -= split.context
             message = f"{length} text tokens cannot be divided by {split.context}"
-            hint = f"use `max_sequence_length: {up}`, or set `uneven: true`"
-            yield error("DC403", message, hint, subject.given("run", "args", "max_sequence_length") or split.where)
+            hint = f"use `max_sequence_length: {fits}`, or set `uneven: true`"
+            written = "max_sequence_length" in subject.recipe.run.args
+            yield error("DC403", message, hint, ("run", "args", "max_sequence_length") if written else split.where)
         elif length and length < split.context:
             message = f"{length} text tokens are fewer than the {split.context} ranks that share them"
             yield error("DC403", message, "use a smaller degree or a longer text", split.where)

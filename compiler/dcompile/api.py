@@ -1,0 +1,62 @@
+"""The Python interface: `check`, `compile` and `load`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dcompile.core.diagnostics import Diagnostic, Severity
+from dcompile.driver import Compiled, compile_recipe
+from dcompile.plan.types import Plan
+
+
+class RecipeError(ValueError):
+    """A recipe that cannot be compiled; `diagnostics` says why, place by place."""
+
+    def __init__(self, file: Path, diagnostics: tuple[Diagnostic, ...]) -> None:
+        """Keep the diagnostics; the text names the first error."""
+        self.diagnostics = diagnostics
+        errors = [found for found in diagnostics if found.severity is Severity.ERROR]
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        super().__init__(f"{file}: {errors[0].code} {errors[0].message}{more}")
+
+
+def check(path: str | Path) -> tuple[Diagnostic, ...]:
+    """Every diagnostic of a recipe; nothing is written and torch is not imported."""
+    return compile_recipe(Path(path)).diagnostics
+
+
+def _compiled(path: str | Path) -> Compiled:
+    compiled = compile_recipe(Path(path))
+    if not compiled.is_valid:
+        raise RecipeError(Path(path), compiled.diagnostics)
+    return compiled
+
+
+def compile(path: str | Path) -> Plan:
+    """The plan of a recipe.
+
+    Raises:
+        RecipeError: where the recipe has an error.
+    """
+    plan = _compiled(path).plan
+    if plan is None:
+        raise AssertionError("a valid recipe has a plan")
+    return plan
+
+
+def load(path: str | Path) -> Any:
+    """A diffusers pipeline that is already sharded.
+
+    Inside a job of torchrun or srun it joins that job, whose world must be the plan's; alone it starts a process
+    group of one. Every rank of a job has to call it, and then the pipeline, with the same arguments.
+
+    Raises:
+        RecipeError: where the recipe has an error.
+    """
+    from dcompile.runtime.load import load_pipeline
+
+    document = _compiled(path).plan_json
+    if document is None:
+        raise AssertionError("a valid recipe has a plan")
+    return load_pipeline(document, Path(path).resolve().parent)
