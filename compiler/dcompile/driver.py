@@ -24,8 +24,7 @@ from dcompile.recipe.decode import decode
 from dcompile.recipe.model import Recipe
 from dcompile.rules.check import check
 from dcompile.source.document import Document
-from dcompile.source.overrides import apply_overrides
-from dcompile.source.read import finish, read
+from dcompile.source.read import read
 
 
 @dataclass(frozen=True)
@@ -56,11 +55,7 @@ def compile_recipe(file: Path, overrides: Sequence[str] = (), roots: Sequence[Pa
     Raises:
         OSError: where the recipe itself cannot be read.
     """
-    document, diagnostics = read(file, roots=roots)
-    if document is not None and overrides:
-        document, more = apply_overrides(document, overrides)
-        document, again = finish(document, roots=roots)
-        diagnostics += more + again
+    document, diagnostics = read(file, roots=roots, overrides=overrides)
     if document is None:
         return Compiled(file, diagnostics)
 

@@ -104,6 +104,19 @@ def missing_extras(plan: dict[str, object], packages: dict[str, str] | None = No
     return sorted({wanted[name] for name in needed if importlib.util.find_spec(name) is None})
 
 
+def differing_versions(requires: dict[str, str]) -> str:
+    """What is installed against what the plan is for, as a sentence; empty where they agree."""
+    from importlib.metadata import version
+
+    from dcompile.core.versions import same_minor, satisfies
+
+    for name, wanted in requires.items():
+        here = version(name)
+        if not (satisfies(here, wanted) if wanted[:1] in "<>=!" else same_minor(here, wanted)):
+            return f"the plan is for {name} {wanted}, and {here} is installed"
+    return ""
+
+
 def run(options: argparse.Namespace) -> int:
     """`dcompile run RECIPE`: compile, then start the ranks."""
     compiled = _compile(options, options.recipe)
@@ -118,6 +131,10 @@ def run(options: argparse.Namespace) -> int:
     if compiled.recipe.model.trust_remote_code and not options.trust_remote_code:
         message = "the recipe asks for code from the model's repository: confirm it with --trust-remote-code"
         print(f"dcompile: {message}", file=sys.stderr)
+        return 2
+    differing = differing_versions(compiled.plan_json["requires"])
+    if differing:
+        print(f"dcompile: {differing}", file=sys.stderr)
         return 2
     from dcompile.runtime.launch import run_plan
 
@@ -154,10 +171,9 @@ def config(options: argparse.Namespace) -> int:
 def schema(options: argparse.Namespace) -> int:
     """`dcompile schema [recipe|plan]`."""
     from dcompile.emit.schema import plan_schema
-    from dcompile.recipe.schema import recipe_schema
+    from dcompile.recipe.schema import schema_text
 
-    made = recipe_schema() if options.which == "recipe" else plan_schema()
-    print(json.dumps(made, indent=2, ensure_ascii=False))
+    print(schema_text() if options.which == "recipe" else json.dumps(plan_schema(), indent=2) + "\n", end="")
     return 0
 
 

@@ -13,6 +13,7 @@ FACTS: dict[str, str] = {
     "DC307": "more-memory-than-the-device-has",
     "DC308": "size-not-multiple",
     "DC309": "text-too-long",
+    "DC310": "requires-unmet",
 }
 PARALLEL: dict[str, str] = {
     "DC400": "not-yet",

@@ -13,6 +13,8 @@ from dcompile.plan.types import Plan
 from dcompile.recipe.canonical import recipe_digest
 
 FORMAT_VERSION = 1
+BAR_WIDTH = 40
+"""Characters of a device's bar in the summary."""
 
 
 def plan_document(plan: Plan, program: Program, name: str) -> dict[str, Any]:
@@ -93,17 +95,29 @@ def summary_lines(document: dict[str, Any]) -> list[str]:
     """One screen for people: per device what lies there and how full it is."""
     mesh = " x ".join(f"{axis} {degree}" for axis, degree in document["mesh"].items()) or "one process"
     lines = [f"{document['name']}: {document['strategy']} ({mesh})"]
+    alike: dict[str, list[int]] = {}
     for device in document["devices"]:
-        used = device["weight_bytes"] + device["activation_bytes"] + device["reserve_bytes"]
-        memory = device["memory_bytes"]
-        full = f" of {format_bytes(memory)}, {100 * used / memory:.0f} % full" if memory else ""
-        lines.append(f"  rank {device['rank']} device {device['device']}: {format_bytes(used)}{full}")
-        held = sorted(device["components"].items(), key=lambda item: -item[1]["weight_bytes"])
-        lines += [f"    {name:<18} {format_bytes(part['weight_bytes']):>12}" for name, part in held]
-        if device["activation_bytes"]:
-            lines.append(f"    {'activations (estimate)':<18} {format_bytes(device['activation_bytes']):>8}")
+        alike.setdefault("\n".join(_device_lines(device)), []).append(device["device"])
+    for text, numbers in alike.items():
+        which = f"device {numbers[0]}" if len(numbers) == 1 else f"devices {', '.join(map(str, numbers))}, each"
+        lines.append(f"  {which}: {text}")
     for collective, moved in document["traffic"].items():
         lines.append(f"  a step: {moved['calls']} {collective} of {format_bytes(moved['bytes'])} in all")
     shares = [len(share) for share in document["program"]["run"]["shares"]]
     lines.append(f"  pictures: {sum(shares)}" + (f" ({', '.join(map(str, shares))})" if len(shares) > 1 else ""))
     return lines
+
+
+def _device_lines(device: dict[str, Any]) -> list[str]:
+    """How full a device is, with a bar, and what lies on it, largest first."""
+    used = device["weight_bytes"] + device["activation_bytes"] + device["reserve_bytes"]
+    memory = device["memory_bytes"]
+    full = f" of {format_bytes(memory)}, {100 * used / memory:.0f} % full" if memory else ""
+    lines = [f"{format_bytes(used)}{full}"]
+    if memory:
+        filled = min(BAR_WIDTH, round(BAR_WIDTH * used / memory))
+        lines.append(f"    [{'#' * filled}{'.' * (BAR_WIDTH - filled)}]")
+    held = [(name, part["weight_bytes"]) for name, part in device["components"].items()]
+    parts = [*sorted(held, key=lambda item: -item[1]), ("activations (estimate)", device["activation_bytes"])]
+    parts += [("reserve", device["reserve_bytes"])]
+    return lines + [f"    {name:<24} {format_bytes(size):>12}" for name, size in parts if size]

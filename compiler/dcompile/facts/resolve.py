@@ -119,6 +119,8 @@ def _devices(recipe: Recipe) -> tuple[DeviceFacts | None, list[Diagnostic]]:
         node = (unknown,)
     if memory is not None:
         node = tuple(replace(device, memory_bytes=memory) for device in node)
+    if section.link is not None:
+        node = tuple(replace(device, link=section.link) for device in node)
     per_node = section.per_node or (len(section.gpus) if section.gpus else len(section.ids) if section.ids else None)
     kind: str = section.kind or node[0].kind
     if per_node is None and kind != "cpu":

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dcompile.core.diagnostics import Diagnostic
 from dcompile.rules.advice import more_replicas_than_pictures, one_expert_split, tensor_over_slow_link
 from dcompile.rules.memory import does_not_fit
-from dcompile.rules.model import size_not_multiple, text_too_long, unknown_call_argument, unknown_component
+from dcompile.rules.model import (
+    requires_unmet,
+    size_not_multiple,
+    text_too_long,
+    unknown_call_argument,
+    unknown_component,
+)
 from dcompile.rules.parallel import (
     adapter_under_tensor,
     attention_backend,
@@ -26,6 +32,7 @@ from dcompile.rules.parallel import (
 from dcompile.rules.rule import Rule, Subject
 
 RULES: tuple[Rule, ...] = (
+    requires_unmet.RULE,
     unknown_component.RULE,
     unknown_call_argument.RULE,
     size_not_multiple.RULE,

@@ -44,6 +44,13 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         for key in ("quantize", "cache", "compile", "id", "path"):
             if component is not None and getattr(component, key) not in (None, False):
                 yield error("DC400", f"`{key}` is not available yet", "leave it out", ("components", name, key))
+    for path, given in (
+        (("run", "task"), recipe.run.task),
+        (("run", "id_column"), recipe.run.id_column),
+        (("model", "pipeline"), recipe.model.pipeline),
+    ):
+        if given is not None and given != subject.facts.model.pipeline:
+            yield error("DC400", f"`{path[-1]}` is not available yet", "leave it out", path)
     if recipe.targets:
         yield error("DC400", "`targets` are not available yet", "leave them out", ("targets",))
     if recipe.run.images is not None:
