@@ -11,40 +11,37 @@ from torch import nn
 
 
 def place(pipeline: Any, program: dict[str, Any], devices: list[torch.device]) -> None:
-    """Moves every component to its device; what lies elsewhere gets its inputs moved and its output brought back."""
-    home = devices[0]
-    for name, module in pipeline.components.items():
-        if not isinstance(module, nn.Module):
-            continue
+    """Moves every component to its device; what lies elsewhere gets its inputs moved and its output brought back.
+
+    The pipeline works where its first component is (diffusers' own rule for the execution device), so a denoiser on
+    another device gives its output back to there: without that the scheduler's step would mix two devices.
+    """
+    modules = {name: module for name, module in pipeline.components.items() if isinstance(module, nn.Module)}
+    places = {}
+    for name, module in modules.items():
         component = program["components"].get(name) or {}
-        blocks, device = component.get("blocks"), devices[component.get("device") or 0]
-        if blocks:
-            place_blocks(module, {block: devices[number] for block, number in blocks.items()}, home)
-            continue
-        _move(module, device)
-        if device != home:
-            _wrap(module, device, home)
-
-
-def place_blocks(module: nn.Module, places: dict[str, torch.device], home: torch.device) -> None:
-    """Puts each block on its device; the longest prefix of a module's name decides, as in accelerate's device map."""
-    own = places.get("", home)
-    _move(module, own)
-    for block in sorted(places, key=len):
-        if block:
-            _move(module.get_submodule(block), places[block])
-    for block, device in places.items():
-        if block:
-            _wrap(module.get_submodule(block), device, own)
-    _wrap(module, own, home)
+        numbers = {"": component.get("device") or 0, **(component.get("blocks") or {})}
+        places[name] = {block: devices[number] for block, number in numbers.items()}
+        for block in sorted(places[name], key=len):
+            _move(module.get_submodule(block), places[name][block])
+    if len(devices) == 1:
+        return
+    home = pipeline._execution_device
+    for name, module in modules.items():
+        own = places[name][""]
+        for block, device in places[name].items():
+            if block:
+                _wrap(module.get_submodule(block), device, own)
+        if own != home or len(places[name]) > 1:
+            _wrap(module, own, home)
 
 
 def _move(module: nn.Module, device: torch.device) -> None:
     """Moves what is not a DTensor yet; split parameters lie on their device already."""
     for part in module.modules():
-        for name, parameter in part.named_parameters(recurse=False):
+        for parameter in part.parameters(recurse=False):
             if not hasattr(parameter, "placements"):
-                part.register_parameter(name, nn.Parameter(parameter.detach().to(device), requires_grad=False))
+                parameter.data = parameter.data.to(device)
         for name, buffer in part.named_buffers(recurse=False):
             part._buffers[name] = buffer.to(device)
 
