@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from pydantic import BaseModel
+
 from dcompile.core.diagnostics import Diagnostic, Path, Severity
 from dcompile.facts.resolve import Facts
 from dcompile.layout.settings import Settings, settings_of
@@ -40,7 +42,8 @@ class Subject:
             elif isinstance(node, (tuple, list)):
                 node = node[part] if isinstance(part, int) and part < len(node) else None
             else:
-                node = getattr(node, str(part), None)
+                written = isinstance(node, BaseModel) and part in node.model_fields_set
+                node = getattr(node, str(part), None) if written else None
             if node is None:
                 break
             kept.append(part)

@@ -26,7 +26,7 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         if load.memory_bytes is None:
             continue
         room = load.memory_bytes - load.reserve_bytes
-        where = subject.given("devices", "memory") or subject.given("devices", "gpu") or ("devices",)
+        where = max((subject.given("devices", key) for key in ("memory", "gpu", "gpus")), key=len)
         most = max(load.components, key=lambda name: load.components[name], default="nothing")
         if load.weight_bytes > room:
             message = (

@@ -20,7 +20,7 @@ from dcompile.rules.rule import Rule, Subject, error
 
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
-    limit = subject.facts.model.tokens.get("text", 0)
+    limit = subject.facts.model.tokens.get("text_limit", 0)
     asked = subject.recipe.run.args.get("max_sequence_length")
     if isinstance(asked, int) and limit and asked > limit:
         message = f"max_sequence_length {asked} is more than the {limit} tokens that the pipeline takes"

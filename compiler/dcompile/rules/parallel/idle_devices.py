@@ -28,7 +28,8 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
     hint = (
         f"`data: {spare * subject.splits.data}` uses {spare * used} of them" if spare > 1 else f"set `per_node: {used}`"
     )
-    yield warning("DC408", f"the plan uses {used} of {total} devices", hint, subject.given("parallel") or ("devices",))
+    where = subject.given("parallel") or subject.given("devices")
+    yield warning("DC408", f"the plan uses {used} of {total} devices", hint, where)
 
 
 RULE = Rule("DC408", check)

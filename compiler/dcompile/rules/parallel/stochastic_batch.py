@@ -23,9 +23,10 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
     if subject.recipe.run.batch == 1:
         return
     own = subject.recipe.model.scheduler
-    name = own.class_ if own is not None and own.class_ else str(subject.facts.model.scheduler.get("_class_name", ""))
+    name = own.class_ if own is not None and own.class_ else str(subject.facts.model.scheduler.get("class", ""))
     settings = {**subject.facts.model.scheduler, **(own.model_extra or {} if own is not None else {})}
-    if any(part in name for part in STOCHASTIC) or settings.get("stochastic_sampling"):
+    is_sde = str(settings.get("algorithm_type", "")).startswith("sde")
+    if any(part in name for part in STOCHASTIC) or settings.get("stochastic_sampling") or is_sde:
         message = f"{name} draws noise at each step, so pictures of one call would depend on each other"
         yield error("DC414", message, "use `batch: 1`", ("run", "batch"))
 
