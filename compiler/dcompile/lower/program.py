@@ -24,6 +24,13 @@ ROW_NAMES = {
 """The recipe's names of call arguments, and the pipelines' (diffusers 0.42.1)."""
 
 
+def in_order(value: Any) -> Any:
+    """A user's value with the keys of its mappings sorted, at every depth."""
+    if isinstance(value, dict):
+        return {key: in_order(value[key]) for key in sorted(value)}
+    return [in_order(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
 def lower(plan: Plan) -> Program:
     """Lower a plan to the program that every rank runs."""
     subject = plan.checked.subject
@@ -47,7 +54,7 @@ def lower(plan: Plan) -> Program:
         }
         | {
             name: _left_out(facts.model.components[name])
-            for name, component in recipe.components.items()
+            for name, component in sorted(recipe.components.items())
             if component is None and name in facts.model.components
         },
         "run": _run(plan),
@@ -59,7 +66,7 @@ def _pipeline(recipe: Recipe, plan: Plan) -> dict[str, Any]:
     model, facts = recipe.model, plan.checked.subject.facts
     scheduler = None
     if model.scheduler is not None:
-        scheduler = {"class": model.scheduler.class_, **(model.scheduler.model_extra or {})}
+        scheduler = {"class": model.scheduler.class_, **in_order(model.scheduler.model_extra or {})}
     adapters = []
     for adapter in model.adapters:
         name = adapter.component or facts.model.denoisers[0]
@@ -141,7 +148,7 @@ def _run(plan: Plan) -> dict[str, Any]:
         value = getattr(run, key)
         if value is not None:
             call[names[key]] = value
-    call |= dict(sorted(run.args.items()))
+    call |= in_order(run.args)
     call = {name: value for name, value in call.items() if name in model.call_args}
     rows = [
         {
@@ -150,7 +157,7 @@ def _run(plan: Plan) -> dict[str, Any]:
             # Two branches need a negative prompt; an empty one is what the pipelines' own examples use.
             "negative_prompt": "" if row.negative_prompt is None and run.true_cfg is not None else row.negative_prompt,
             "seed": row.seed,
-            "args": {names.get(key, key): value for key, value in sorted(row.args.items())},
+            "args": {names.get(key, key): value for key, value in in_order(row.args).items()},
         }
         for row in subject.facts.rows
     ]
