@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch", reason="the distributed tests need the extra `run`")
 sys.path.insert(0, str(Path(__file__).parent))
 
-import tiny_models  # noqa: E402 - importable only with the line above
+import tiny_models
 
 
 @pytest.fixture(scope="session")

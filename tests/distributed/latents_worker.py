@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import torch
-
 from dcompile.runtime import generate, ranks
 from dcompile.runtime.load import load_pipeline
 

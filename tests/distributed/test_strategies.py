@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 import tiny_models as tiny
 import torch
+from dcompile.runtime.launch import run_plan
 from diffusers import FluxPipeline, FluxTransformer2DModel
 from PIL import Image
-
-from dcompile.runtime.launch import run_plan
 
 pytestmark = pytest.mark.slow
 

@@ -94,9 +94,7 @@ def save_flux(folder: Path) -> Path:
         randomise(module, seed)
     vae.decoder.conv_out.weight.data *= 0.2  # keeps pixels off the ends of their range, where differences would vanish
     scheduler = FlowMatchEulerDiscreteScheduler(shift=1.0, use_dynamic_shifting=False)
-    pipeline = FluxPipeline(
-        scheduler, vae, text_encoder, clip_tokenizer, text_encoder_2, t5_tokenizer, transformer
-    )
+    pipeline = FluxPipeline(scheduler, vae, text_encoder, clip_tokenizer, text_encoder_2, t5_tokenizer, transformer)
     pipeline.save_pretrained(folder)
     return folder
 
@@ -203,14 +201,14 @@ def tensor_layout(model: type, folder: Path, degree: int) -> dict[str, Any]:
     specs = resolve_tp_shard_specs(loaded, model._tp_plan, degree)  # type: ignore[attr-defined]
     styles = {}
     for pattern, style in model._tp_plan.items():  # type: ignore[attr-defined]
-        text = style if isinstance(style, str) else {"PackedColwiseParallel": "packed_colwise"}.get(
-            type(style).__name__, "packed_rowwise"
+        text = (
+            style
+            if isinstance(style, str)
+            else {"PackedColwiseParallel": "packed_colwise"}.get(type(style).__name__, "packed_rowwise")
         )
         styles[pattern] = {"style": text, "blocks": []}
     parameters = {
-        name: {"dim": spec.dim, "parts": list(spec.block_sizes)}
-        for name, spec in specs.items()
-        if spec.dim is not None
+        name: {"dim": spec.dim, "parts": list(spec.block_sizes)} for name, spec in specs.items() if spec.dim is not None
     }
     return {"degree": degree, "plan": "builtin", "styles": styles, "parameters": parameters}
 

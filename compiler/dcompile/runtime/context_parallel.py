@@ -43,7 +43,7 @@ def apply(model: nn.Module, layout: dict[str, Any], mesh: DeviceMesh, device: to
     config.setup(dist.get_rank(), dist.get_world_size(), device, mesh=mesh)
     if device.type == "cpu":
         _serve_cpu()
-    model._parallel_config = config  # type: ignore[assignment]
+    model._parallel_config = config
     for module in model.modules():
         if isinstance(module, _ATTENTION) and hasattr(module.processor, "_parallel_config"):
             module.processor._parallel_config = config

@@ -122,7 +122,7 @@ def make(pipeline: Any, batch: list[Row], call: dict[str, Any], file_format: str
 def reset_global_generators(seed: int) -> None:
     """The same global state on every rank before each picture: not every pipeline hands its generator on."""
     torch.manual_seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002 - this is the global state that libraries draw from
+    np.random.seed(seed % 2**32)
     random.seed(seed)
 
 
@@ -146,9 +146,7 @@ def _pending(program: dict[str, Any], folder: Path, digests: dict[int, str], ove
     return {index for index, name in names.items() if not outputs.is_complete(folder, name, digests[index], known)}
 
 
-def _entry(
-    row: Row, frames: Any, name: str, path: Path, seconds: float, metadata: dict[str, str]
-) -> dict[str, Any]:
+def _entry(row: Row, frames: Any, name: str, path: Path, seconds: float, metadata: dict[str, str]) -> dict[str, Any]:
     first = frames[0] if isinstance(frames, list) else frames
     size = list(first.size) if isinstance(first.size, tuple) else [first.shape[1], first.shape[0]]
     return {

@@ -124,7 +124,7 @@ def _start_with_torchrun(arguments: list[str], count: int, folder: Path) -> Rank
 
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL + 1)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    quiet = {rank: Std.ALL for rank in range(1, count)}
+    quiet = dict.fromkeys(range(1, count), Std.ALL)
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,

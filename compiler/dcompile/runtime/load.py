@@ -65,7 +65,7 @@ def _source(pipeline: dict[str, Any], root: Path, ranks: Ranks) -> Path:
         source = root / pipeline["path"]
         if not source.exists():
             raise RunError(f"the model `{source}` does not exist")
-        return source
+        return Path(source)
     if ranks.local_rank != 0:
         dist.barrier(group=ranks.long_group)
     folder = DiffusionPipeline.download(

@@ -19,6 +19,7 @@ from dcompile.runtime.errors import RunError
 HOST = torch.device("cpu")
 _MOVES = {torch.Tensor.to, torch.Tensor.cpu, torch.Tensor.copy_}
 _INDEXING = {torch.Tensor.__getitem__, torch.Tensor.__setitem__, torch.Tensor.index_put_, torch.Tensor.index_select}
+_ASKS_ABOUT = {torch._has_compatible_shallow_copy_type, torch.Tensor.is_same_size}
 _TO_NUMPY = {torch.Tensor.numpy, torch.Tensor.__array__}
 
 
@@ -32,7 +33,7 @@ class LogicalDevices(TorchFunctionMode):  # type: ignore[misc]
 
     def where(self, tensor: torch.Tensor) -> torch.device:
         """The logical device of a tensor; a view of a parameter's data is where the parameter is."""
-        return self._places.get(tensor, HOST)  # type: ignore[no-any-return]
+        return self._places.get(tensor, HOST)
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -86,8 +87,8 @@ class LogicalDevices(TorchFunctionMode):  # type: ignore[misc]
         """
         tensors = list(_tensors((args, kwargs)))
         placed = [tensor for tensor in tensors if self.where(tensor) != HOST]
-        if not placed:
-            return HOST
+        if not placed or function in _ASKS_ABOUT:
+            return self.where(tensors[0]) if tensors else HOST
         target = self.where(placed[0])
         for position, tensor in enumerate(tensors):
             is_free = tensor.dim() == 0 or (function in _INDEXING and position > 0)

@@ -112,13 +112,11 @@ def _dtype(model_class: Any, name: str, stored: torch.Tensor, dtype: torch.dtype
     return torch.float32 if any(module in atoms for module in kept) else dtype
 
 
-def _read(
-    stored: Any, name: str, shape: torch.Size, spec: dict[str, Any] | None, mesh: DeviceMesh
-) -> torch.Tensor:
+def _read(stored: Any, name: str, shape: torch.Size, spec: dict[str, Any] | None, mesh: DeviceMesh) -> torch.Tensor:
     view = stored.get_slice(name)
     found = tuple(view.get_shape())
     if found != tuple(shape):
         raise RunError(f"the tensor `{name}` has the shape {found} in its file, and the model wants {tuple(shape)}")
     if spec is None:
-        return stored.get_tensor(name)  # type: ignore[no-any-return]
+        return stored.get_tensor(name)
     return tensor_parallel.local_shard(view, spec["dim"], spec["parts"], mesh.get_local_rank(), mesh.size())

@@ -57,9 +57,7 @@ def run(plan_path: Path, root: Path, *, overwrite: bool, progress: str) -> None:
     logical = len(place.devices) > 1 and place.device.type == "cpu"
     with logical_devices.LogicalDevices() if logical else nullcontext():
         pipeline = load.load_pipeline(plan, root, place)
-        generate.generate(
-            pipeline, plan, root, place, plan_digest=plan_digest, overwrite=overwrite, progress=progress
-        )
+        generate.generate(pipeline, plan, root, place, plan_digest=plan_digest, overwrite=overwrite, progress=progress)
     place.leave()
 
 
