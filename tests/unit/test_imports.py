@@ -1,0 +1,128 @@
+"""What may import what: `check` stays light, and stages know only the stages before them."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import dcompile
+import pytest
+
+PACKAGE = Path(dcompile.__file__).parent
+ROOT = Path(__file__).parents[2]
+HEAVY = ("torch", "diffusers", "transformers", "accelerate", "jsonschema", "numpy", "safetensors", "huggingface_hub")
+STAGES = ("source", "recipe", "facts", "layout", "memory", "rules", "plan", "lower", "emit", "runtime", "cli")
+
+# What each stage may import of the package, beside itself. `core` knows no stage.
+MAY = {
+    "core": set(),
+    "source": {"core"},
+    "recipe": {"core", "source"},
+    "facts": {"core", "recipe"},
+    "layout": {"core", "recipe", "facts"},
+    "memory": {"core", "recipe", "facts", "layout"},
+    "rules": {"core", "recipe", "facts", "layout", "memory"},
+    "plan": {"core", "recipe", "facts", "layout", "memory", "rules"},
+    "lower": {"core", "recipe", "facts", "layout", "plan"},
+    "emit": {"core", "recipe", "facts", "layout", "plan", "lower"},
+    "runtime": {"core", "emit"},
+}
+# The command that writes `models/*.json`; no stage imports it.
+GENERATOR = PACKAGE / "facts" / "generate.py"
+# Third-party packages of each stage; the runtime and the command line have those of the extra `run` too.
+OUTSIDE = {
+    "core": set(),
+    "source": {"yaml"},
+    "recipe": {"pydantic", "pydantic_core"},
+    "facts": set(),
+    "layout": set(),
+    "memory": set(),
+    "rules": {"pydantic"},
+    "plan": set(),
+    "lower": set(),
+    "emit": {"jsonschema"},
+}
+
+
+def imports_of(file: Path) -> set[str]:
+    """Every module that a file imports, wherever in the file."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: a relative import"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module or ""}
+    return found
+
+
+def stages_of(file: Path) -> set[str]:
+    parts = [name.split(".") for name in imports_of(file) if name.startswith("dcompile.")]
+    return {part[1] for part in parts if (PACKAGE / part[1]).is_dir() or (PACKAGE / f"{part[1]}.py").is_file()}
+
+
+def loaded_after(arguments: list[str]) -> set[str]:
+    code = (
+        "import sys; from dcompile.cli.main import main; code = main(sys.argv[1:]); "
+        "print('MODULES', *sorted({name.partition('.')[0] for name in sys.modules})); sys.exit(code)"
+    )
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.rpartition("MODULES")[2].split())
+
+
+@pytest.mark.parametrize("recipe", ["recipes/flux1-dev-tensor4.yaml", "recipes/quickstart.yaml"])
+def test_check_imports_nothing_heavy(recipe: str) -> None:
+    loaded = loaded_after(["check", recipe])
+    assert "pydantic" in loaded
+    assert loaded.isdisjoint(HEAVY)
+
+
+def test_a_known_model_needs_one_model_file() -> None:
+    code = (
+        "from pathlib import Path; from dcompile.facts import registry; from dcompile.driver import compile_recipe; "
+        "assert compile_recipe(Path('recipes/flux1-dev-tensor4.yaml')).is_valid; "
+        "assert registry.load_model.cache_info().currsize == 1"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=60)
+
+
+def test_the_package_itself_imports_nothing_heavy() -> None:
+    code = f"import sys, dcompile; sys.exit(bool({set(HEAVY)!r} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize("stage", MAY)
+def test_stages_import_only_what_comes_before(stage: str) -> None:
+    files = sorted((PACKAGE / stage).rglob("*.py"))
+    assert files
+    for file in files:
+        assert stages_of(file) <= MAY[stage] | {stage}, file
+
+
+@pytest.mark.parametrize("stage", OUTSIDE)
+def test_stages_import_few_packages(stage: str) -> None:
+    known = set(sys.stdlib_module_names) | {"dcompile"}
+    for file in sorted(set((PACKAGE / stage).rglob("*.py")) - {GENERATOR}):
+        outside = {name.partition(".")[0] for name in imports_of(file)} - known
+        assert outside <= OUTSIDE[stage], file
+
+
+def test_no_stage_imports_the_generator_of_facts() -> None:
+    for file in sorted(PACKAGE.rglob("*.py")):
+        assert not any(name.startswith("dcompile.facts.generate") for name in imports_of(file)), file
+
+
+def test_only_check_makes_a_checked_recipe() -> None:
+    for file in sorted(PACKAGE.rglob("*.py")):
+        calls = [node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+        makes = any(isinstance(call.func, ast.Name) and call.func.id == "CheckedRecipe" for call in calls)
+        assert makes == (file == PACKAGE / "rules" / "check.py"), file
+
+
+def test_every_folder_is_a_stage_or_data() -> None:
+    folders = {folder.name for folder in PACKAGE.iterdir() if folder.is_dir() and folder.name != "__pycache__"}
+    assert folders - {"core", "models", "hardware", "schemas"} == set(STAGES)
