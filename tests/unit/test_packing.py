@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations_with_replacement, product
+from itertools import combinations_with_replacement, pairwise, product
 
 import pytest
 from dcompile.layout.packing import cut, pack
@@ -46,7 +46,7 @@ def test_pack_is_as_good_as_brute_force(sizes: list[int], room: list[int], data:
 @given(sizes=st.lists(st.integers(1, 40), min_size=1, max_size=6), count=st.integers(1, 3))
 def test_pack_moves_least_among_equals(sizes: list[int], count: int) -> None:
     def moves(devices: tuple[int, ...]) -> int:
-        return sum(a != b for a, b in zip(devices, devices[1:], strict=False))
+        return sum(a != b for a, b in pairwise(devices))
 
     room, start = [24] * count, [0] * count
     chosen = tuple(pack(named(sizes), start, room).values())

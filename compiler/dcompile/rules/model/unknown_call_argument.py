@@ -31,15 +31,44 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean `{close[0]}`?" if close else f"it takes {', '.join(sorted(known))}"
             yield error("DC306", f"{subject.facts.model.pipeline} takes no argument `{name}`", hint, path)
+    yield from _columns(subject, known, own)
     for name, key in (("guidance_scale", "guidance"), ("true_cfg_scale", "true_cfg"), ("num_frames", "frames")):
         if getattr(subject.recipe.run, key) is not None and name not in known and not _is_classic(subject, key):
             message = f"{subject.facts.model.pipeline} has no `{name}`, so `{key}` has no effect"
             yield error("DC306", message, "leave it out", ("run", key))
 
 
+def _columns(subject: Subject, known: tuple[str, ...], own: set[str]) -> Iterator[Diagnostic]:
+    """Columns of the prompt file: keys of `run` that the pipeline has, or arguments of its call."""
+    first = {name: row.index for row in reversed(subject.facts.rows) for name in row.args}
+    for name, index in sorted(first.items()):
+        path, where = ("run", "prompts"), f"of picture {index}"
+        if name in COLUMNS:
+            if COLUMNS[name] not in known and not (name == "true_cfg" and _is_classic(subject, name)):
+                message = f"{subject.facts.model.pipeline} has no `{COLUMNS[name]}`, so column `{name}` has no effect"
+                yield error("DC306", message, "leave it out", path)
+        elif name in own:
+            yield error("DC306", f"column `{name}` {where} is set by the recipe itself", "leave it out", path)
+        elif name not in known:
+            close = difflib.get_close_matches(name, (*COLUMNS, *known), n=1)
+            hint = f"did you mean `{close[0]}`?" if close else f"it takes {', '.join(sorted({*COLUMNS, *known}))}"
+            yield error("DC306", f"{subject.facts.model.pipeline} takes no `{name}` (a column {where})", hint, path)
+
+
 def _is_classic(subject: Subject, key: str) -> bool:
     """Whether `true_cfg` lowers to the pipeline's own `guidance_scale` (two branches without distilled guidance)."""
     return key == "true_cfg" and "guidance_scale" in subject.facts.model.call_args
+
+
+COLUMNS = {
+    "height": "height",
+    "width": "width",
+    "frames": "num_frames",
+    "steps": "num_inference_steps",
+    "guidance": "guidance_scale",
+    "true_cfg": "true_cfg_scale",
+}
+"""Columns with the names of `run`, and the arguments that they become."""
 
 
 RULE = Rule("DC306", check)

@@ -1,0 +1,191 @@
+"""Rows of a job: prompts from the recipe and from files, and the seed of each picture."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dcompile.cli.render import locate
+from dcompile.driver import Compiled, compile_recipe
+from dcompile.facts.prompts import MAX_FILE_BYTES
+
+HEAD = """version: 1
+model: {id: black-forest-labs/FLUX.1-dev}
+devices: {gpu: h100-sxm-80gb}
+run:
+"""
+
+
+def compiled(folder: Path, *run: str) -> Compiled:
+    file = folder / "recipe.yaml"
+    file.write_text(HEAD + "".join(f"  {line}\n" for line in run), encoding="utf-8")
+    return compile_recipe(file)
+
+
+def rows(folder: Path, *run: str) -> list[dict[str, Any]]:
+    done = compiled(folder, *run)
+    assert done.plan_json is not None, done.diagnostics
+    found: list[dict[str, Any]] = done.plan_json["program"]["run"]["rows"]
+    assert [row["index"] for row in found] == list(range(len(found)))
+    return found
+
+
+def faults(folder: Path, *run: str) -> list[tuple[str, int, str]]:
+    done = compiled(folder, *run)
+    assert done.plan_json is None
+    found = locate(done.diagnostics, done.document, "recipe.yaml", strict=False)
+    assert all("Traceback" not in finding.diagnostic.message for finding in found)
+    return [(finding.diagnostic.code, finding.span.line, finding.diagnostic.message) for finding in found]
+
+
+def test_a_list(tmp_path: Path) -> None:
+    found = rows(tmp_path, "prompts: [a red fox, a boat]", "seed: 42", "negative_prompt: blurry")
+    assert [(row["prompt"], row["negative_prompt"], row["seed"]) for row in found] == [
+        ("a red fox", "blurry", 42),
+        ("a boat", "blurry", 43),
+    ]
+
+
+def test_a_text_file_has_one_prompt_a_line(tmp_path: Path) -> None:
+    (tmp_path / "prompts.txt").write_bytes("\ufeffa red fox\r\n\r\n  a boat, at dusk \r\nünï 🍎".encode())
+    found = rows(tmp_path, "prompts: prompts.txt", "seed: 1")
+    assert [row["prompt"] for row in found] == ["a red fox", "a boat, at dusk", "ünï 🍎"]
+    assert [row["seed"] for row in found] == [1, 2, 3]
+
+
+def test_a_jsonl_file(tmp_path: Path) -> None:
+    lines = [
+        {"prompt": "a red fox", "seed": 7, "steps": 30, "guidance": 2.5},
+        {"prompt": "a boat\u2028at dusk", "negative_prompt": "rain", "height": 512},
+    ]
+    text = "\n\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
+    (tmp_path / "p.jsonl").write_text(text, encoding="utf-8")
+    found = rows(tmp_path, "prompts: p.jsonl", "seed: 100", "negative_prompt: blurry")
+    assert [row["prompt"] for row in found] == [line["prompt"] for line in lines]
+    assert [row["negative_prompt"] for row in found] == ["blurry", "rain"]
+    assert [row["seed"] for row in found] == [7, 101]
+    assert found[0]["args"] == {"num_inference_steps": 30, "guidance_scale": 2.5}
+    assert found[1]["args"] == {"height": 512}
+
+
+def test_a_csv_file(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text(
+        'prompt,steps,guidance,seed\n"a red, ""old"" fox\nin the snow",30,2.5,7\n17,,,\n', encoding="utf-8"
+    )
+    found = rows(tmp_path, "prompts: p.csv", "seed: 100")
+    assert [row["prompt"] for row in found] == ['a red, "old" fox\nin the snow', "17"]
+    assert [row["seed"] for row in found] == [7, 101]
+    assert [row["args"] for row in found] == [{"guidance_scale": 2.5, "num_inference_steps": 30}, {}]
+
+
+def test_seeds_of_repeats(tmp_path: Path) -> None:
+    found = rows(tmp_path, "prompts: [a, b, c]", "seed: 10", "images_per_prompt: 4")
+    assert [(row["prompt"], row["seed"]) for row in found] == [
+        (prompt, 10 + i * 4 + repeat) for i, prompt in enumerate("abc") for repeat in range(4)
+    ]
+
+
+def test_no_seed_is_seed_zero(tmp_path: Path) -> None:
+    assert [row["seed"] for row in rows(tmp_path, "prompts: [a, b]")] == [0, 1]
+
+
+def test_a_list_of_seeds(tmp_path: Path) -> None:
+    found = rows(tmp_path, "prompts: [a, b]", "seeds: [5, 9]", "images_per_prompt: 2")
+    assert [row["seed"] for row in found] == [5, 6, 9, 10]
+
+
+def test_a_row_seed_comes_before_the_list(tmp_path: Path) -> None:
+    (tmp_path / "p.jsonl").write_text('{"prompt": "a", "seed": 3}\n{"prompt": "b"}\n', encoding="utf-8")
+    assert [row["seed"] for row in rows(tmp_path, "prompts: p.jsonl", "seeds: [5, 9]")] == [3, 9]
+
+
+def test_a_picture_can_be_had_again_alone(tmp_path: Path) -> None:
+    many = rows(tmp_path, "prompts: [a, b, c]", "seed: 10")
+    assert rows(tmp_path, "prompts: [c]", f"seed: {many[2]['seed']}")[0]["seed"] == many[2]["seed"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("p.txt", None, "No such file"),
+        ("p.txt", b"", "no prompts"),
+        ("p.txt", b"\n  \n", "no prompts"),
+        ("p.jsonl", b"", "no prompts"),
+        ("p.csv", b"", "no prompts"),
+        ("p.csv", b"prompt\n", "no prompts"),
+        ("p.yaml", b"- a", "neither"),
+        ("p.txt", b"\xff\xfe\xfa", "cannot be read"),
+        ("p.jsonl", b'{"prompt": "a"}\n{"prompt": \n', "line 2"),
+        ("p.jsonl", b'{"prompt": "a"}\n[1]\n', "row 2"),
+        ("p.jsonl", b'{"prompt": "a"}\n{"text": "b"}\n', "row 2"),
+        ("p.jsonl", b'{"prompt": 5}\n', "row 1"),
+        ("p.jsonl", b'{"prompt": "a", "seed": "x"}\n', "seed"),
+        ("p.jsonl", b'{"prompt": "a", "seed": -1}\n', "seed"),
+        ("p.jsonl", b'{"prompt": "a", "seed": true}\n', "seed"),
+        ("p.jsonl", b'{"prompt": "a", "seed": 1.5}\n', "seed"),
+        ("p.jsonl", b'{"prompt": "a", "seed": 9223372036854775808}\n', "seed"),
+        ("p.jsonl", b'{"prompt": "a", "guidance": NaN}\n', "line 1"),
+        ("p.jsonl", b"[" * 100_000, "line 1"),
+        ("p.csv", b"text\na\n", "row 1"),
+        ("p.csv", b"prompt,seed\na,\xc2\xb2\n", "seed"),
+        ("p.csv", b"prompt,seed\na,1,2,3\n", "row 1"),
+    ],
+)
+def test_files_that_cannot_be_used(tmp_path: Path, name: str, content: bytes | None, says: str) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    found = faults(tmp_path, "steps: 3", f"prompts: {name}")
+    assert [(code, line) for code, line, _ in found] == [("DC305", 6)], found
+    assert says in found[0][2]
+    assert len(found[0][2]) < 200
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("p.csv", b"prompt,stepz\na,5\n", "stepz"),
+        ("p.jsonl", b'{"prompt": "a", "stepz": 5}\n', "stepz"),
+        ("p.jsonl", b'{"prompt": "a", "frames": 5}\n', "frames"),
+        ("p.jsonl", b'{"prompt": "a", "generator": 5}\n', "generator"),
+        ("p.jsonl", b'{"prompt": "a", "steps": 0}\n', "steps"),
+        ("p.jsonl", b'{"prompt": "a", "height": "tall"}\n', "height"),
+        ("p.jsonl", b'{"prompt": "a", "negative_prompt": 5}\n', "negative_prompt"),
+        ("p.csv", b"prompt,steps\na,2.5\n", "steps"),
+    ],
+)
+def test_columns_that_the_call_does_not_take(tmp_path: Path, name: str, content: bytes, says: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    found = faults(tmp_path, f"prompts: {name}")
+    assert len(found) == 1
+    code, line, message = found[0]
+    assert code in ("DC305", "DC306")
+    assert line == 5
+    assert f"`{says}`" in message
+
+
+def test_a_folder_is_no_prompt_file(tmp_path: Path) -> None:
+    (tmp_path / "p.txt").mkdir()
+    assert [fault[0] for fault in faults(tmp_path, "prompts: p.txt")] == ["DC305"]
+
+
+def test_a_file_has_a_limit(tmp_path: Path) -> None:
+    with (tmp_path / "p.txt").open("wb") as file:
+        file.truncate(MAX_FILE_BYTES + 1)
+    assert "64 MiB" in faults(tmp_path, "prompts: p.txt")[0][2]
+
+
+@pytest.mark.parametrize(
+    ("run", "line"),
+    [
+        (("steps: 3",), 4),
+        (("steps: 3", "prompts: []"), 6),
+        (("prompts: [a, b]", "seeds: [1]"), 6),
+        (("prompts: a red fox in the snow",), 5),
+    ],
+)
+def test_recipes_that_cannot_be_used(tmp_path: Path, run: tuple[str, ...], line: int) -> None:
+    found = faults(tmp_path, *run)
+    assert [code for code, _, _ in found] == ["DC305"]
+    assert found[0][1] in (line, line + 1)
