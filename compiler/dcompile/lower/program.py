@@ -66,7 +66,8 @@ def _pipeline(recipe: Recipe, plan: Plan) -> dict[str, Any]:
     model, facts = recipe.model, plan.checked.subject.facts
     scheduler = None
     if model.scheduler is not None:
-        scheduler = {"class": model.scheduler.class_, **in_order(model.scheduler.model_extra or {})}
+        own = model.scheduler.class_ or facts.model.scheduler["class"]
+        scheduler = {"class": own, **in_order(model.scheduler.model_extra or {})}
     adapters = []
     for adapter in model.adapters:
         name = adapter.component or facts.model.denoisers[0]
