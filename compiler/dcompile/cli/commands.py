@@ -154,6 +154,8 @@ def config(options: argparse.Namespace) -> int:
         _report(compiled)
         return 1
     full = canonical(compiled.recipe)
+    if isinstance(full["parallel"], dict) and full["parallel"]["auto"] is None:
+        del full["parallel"]["auto"]  # written with nothing under it, the key asks for the planner
     if not options.origins:
         print(yaml.safe_dump(full, sort_keys=False, allow_unicode=True), end="")
         return 0

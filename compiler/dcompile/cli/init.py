@@ -56,7 +56,7 @@ def recipe_text(model_id: str) -> tuple[str, str, str]:
     else:
         devices = f"  kind: {kind}\n  per_node: 1\n  memory: {memory_bytes // GIB}GiB"
         machine = f"{count} {kind} device(s) of {format_bytes(memory_bytes)}; it uses one"
-    frames = facts.defaults.get("frames")
+    frames = facts.defaults.get("frames") if facts.tokens.get("frames") else None
     text = TEXT.format(
         purpose=f"{model_id} with its own defaults",
         file="this file",
