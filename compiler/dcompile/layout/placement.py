@@ -35,12 +35,14 @@ def block_bytes(component: ComponentFacts, size: int) -> tuple[dict[str, int], d
     rest: dict[str, int] = {}
     for group in component.parameters:
         count = prod(group.shape) * size
-        for stack, repeat in component.blocks:
+        for stack, _ in component.blocks:
             if group.name.startswith(f"{stack}."):
                 index = group.name[len(stack) + 1 :].partition(".")[0]
-                targets = range(repeat) if index == "*" else (int(index),)
-                for i in targets:
-                    blocks[f"{stack}.{i}"] += count
+                if index == "*":  # the first `repeat` blocks; the last of a stack can be of another shape
+                    for i in range(group.repeat):
+                        blocks[f"{stack}.{i}"] += count
+                else:
+                    blocks[f"{stack}.{index}"] += count * group.repeat
                 break
         else:
             child = group.name.partition(".")[0]
