@@ -189,3 +189,27 @@ def test_recipes_that_cannot_be_used(tmp_path: Path, run: tuple[str, ...], line:
     found = faults(tmp_path, *run)
     assert [code for code, _, _ in found] == ["DC305"]
     assert found[0][1] in (line, line + 1)
+
+
+@pytest.mark.parametrize(
+    ("row", "parallel", "code"),
+    [
+        ('{"prompt": "a", "height": 1040, "width": 1040}', "{context: {ulysses: 2}}", "DC402"),
+        ('{"prompt": "a", "max_sequence_length": 7}', "{context: {ulysses: 2}}", "DC403"),
+        ('{"prompt": "a", "max_sequence_length": 600}', "{data: 2}", "DC309"),
+        ('{"prompt": "a", "max_sequence_length": "x"}', "{data: 2}", "DC309"),
+        ('{"prompt": "a", "width": 8}', "{data: 2}", "DC308"),
+        ('{"prompt": "a", "width": 65536, "height": 65536}', "{data: 2}", "DC501"),
+        ('{"prompt": "a", "width": 512, "height": 512}', "{context: {ulysses: 2}}", None),
+    ],
+)
+def test_a_row_with_its_own_shape_is_checked(tmp_path: Path, row: str, parallel: str, code: str | None) -> None:
+    (tmp_path / "p.jsonl").write_text(f'{{"prompt": "fine"}}\n{row}\n{row}\n', encoding="utf-8")
+    file = tmp_path / "recipe.yaml"
+    text = HEAD.replace("80gb}", f"80gb, per_node: 2}}\nparallel: {parallel}")
+    file.write_text(f"{text}  prompts: p.jsonl\n", encoding="utf-8")
+    done = compile_recipe(file)
+    found = locate(done.diagnostics, done.document, "recipe.yaml", strict=False)
+    assert [(finding.diagnostic.code, finding.span.line) for finding in found] == ([(code, 6)] if code else [])
+    assert done.is_valid == (code is None)
+    assert all(finding.diagnostic.message.startswith("picture 1: ") for finding in found)

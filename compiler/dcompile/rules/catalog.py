@@ -6,6 +6,8 @@ from dcompile.core.diagnostics import Diagnostic
 from dcompile.rules.advice import more_replicas_than_pictures, one_expert_split, tensor_over_slow_link
 from dcompile.rules.memory import does_not_fit
 from dcompile.rules.model import (
+    needed_component,
+    output_name,
     requires_unmet,
     size_not_multiple,
     text_too_long,
@@ -32,6 +34,8 @@ from dcompile.rules.parallel import (
 from dcompile.rules.rule import Rule, Subject
 
 RULES: tuple[Rule, ...] = (
+    output_name.RULE,
+    needed_component.RULE,
     requires_unmet.RULE,
     unknown_component.RULE,
     unknown_call_argument.RULE,
@@ -59,6 +63,16 @@ RULES: tuple[Rule, ...] = (
 
 FIT_RULES: tuple[Rule, ...] = (does_not_fit.RULE,)
 """Rules that need a layout, and so run only on a recipe that the others accept."""
+
+ROW_RULES: tuple[Rule, ...] = (
+    output_name.RULE,
+    needed_component.RULE,
+    size_not_multiple.RULE,
+    text_too_long.RULE,
+    tokens_not_divisible.RULE,
+    text_not_divisible.RULE,
+)
+"""Rules that are asked again for the rows of a prompt file that have a size or a text length of their own."""
 
 
 def run_rules(rules: tuple[Rule, ...], subject: Subject) -> tuple[Diagnostic, ...]:

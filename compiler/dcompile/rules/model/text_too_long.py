@@ -22,7 +22,10 @@ from dcompile.rules.rule import Rule, Subject, error
 def check(subject: Subject) -> Iterator[Diagnostic]:
     limit = subject.facts.model.tokens.get("text_limit", 0)
     asked = subject.recipe.run.args.get("max_sequence_length")
-    if isinstance(asked, int) and limit and asked > limit:
+    if "max_sequence_length" in subject.recipe.run.args and (type(asked) is not int or asked < 1):
+        message = "max_sequence_length is no whole number above 0"
+        yield error("DC309", message, "write a number, such as 256", ("run", "args", "max_sequence_length"))
+    elif isinstance(asked, int) and limit and asked > limit:
         message = f"max_sequence_length {asked} is more than the {limit} tokens that the pipeline takes"
         yield error("DC309", message, f"use {limit} or less", ("run", "args", "max_sequence_length"))
 

@@ -23,6 +23,7 @@ from dcompile.rules.rule import Rule, Subject, error
 def check(subject: Subject) -> Iterator[Diagnostic]:
     known = tuple(subject.facts.model.call_args)
     own = {"prompt", "generator", "height", "width", "num_frames", "num_inference_steps", "negative_prompt"}
+    own |= {"num_images_per_prompt", "num_videos_per_prompt"}
     for name in subject.recipe.run.args:
         path = ("run", "args", name)
         if name in own:
@@ -32,6 +33,10 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
             hint = f"did you mean `{close[0]}`?" if close else f"it takes {', '.join(sorted(known))}"
             yield error("DC306", f"{subject.facts.model.pipeline} takes no argument `{name}`", hint, path)
     yield from _columns(subject, known, own)
+    run = subject.recipe.run
+    if run.guidance is not None and run.true_cfg is not None and "true_cfg_scale" not in known:
+        message = f"`guidance` and `true_cfg` are both the `guidance_scale` of {subject.facts.model.pipeline}"
+        yield error("DC306", message, "keep one of the two", ("run", "guidance"))
     for name, key in (("guidance_scale", "guidance"), ("true_cfg_scale", "true_cfg"), ("num_frames", "frames")):
         if getattr(subject.recipe.run, key) is not None and name not in known and not _is_classic(subject, key):
             message = f"{subject.facts.model.pipeline} has no `{name}`, so `{key}` has no effect"

@@ -1,6 +1,7 @@
 """A component is named that the pipeline does not have.
 
-What it checks: names under `components`, `parallel.components`, `parallel.device_map` and `model.adapters`.
+What it checks: names under `components`, `parallel.components`, `parallel.device_map` and `model.adapters`; that no
+denoiser or autoencoder is left out.
 
 Why it matters: a setting for a component that does not exist has no effect, and the one that was meant keeps its
 default.
@@ -38,6 +39,12 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean `{close[0]}`?" if close else f"it has {', '.join(known)}"
             yield error("DC304", f"{subject.facts.model.pipeline} has no component `{name}`", hint, path)
+    for name, component in subject.recipe.components.items():
+        if component is None and (name in subject.facts.model.denoisers or name == "vae"):
+            message = f"{subject.facts.model.pipeline} cannot run without `{name}`"
+            yield error(
+                "DC304", message, "leave the line out; `null` is for a spare text encoder", ("components", name)
+            )
 
 
 RULE = Rule("DC304", check)

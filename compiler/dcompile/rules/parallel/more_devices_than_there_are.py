@@ -17,12 +17,14 @@ from collections.abc import Iterator
 
 from dcompile.core.diagnostics import Diagnostic
 from dcompile.layout.tokens import divisors, say_choices
+from dcompile.recipe.model import Devices
 from dcompile.rules.rule import Rule, Subject, error
 
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
     total = subject.facts.devices.total
     splits = subject.splits
+    yield from _contradictions(subject)
     if splits.balanced:
         if total is None:
             message = "`balanced` needs to know how many devices there are"
@@ -37,6 +39,20 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         of_each = f" x {splits.named_devices} devices each" if splits.named_devices > 1 else ""
         message = f"the plan needs {needed} devices ({axes}{of_each}), and there are {total}"
         yield error("DC407", message, f"lower a degree, or set `devices.per_node: {needed}`", ("parallel",))
+
+
+def _contradictions(subject: Subject) -> Iterator[Diagnostic]:
+    """`ids`, `gpus` and `per_node` that do not agree on how many devices a node has."""
+    section = subject.recipe.devices
+    if not isinstance(section, Devices):
+        return
+    if section.ids is not None and len(set(section.ids)) < len(section.ids):
+        yield error("DC407", "`ids` names a device twice", "name each device once", ("devices", "ids"))
+    for key in ("ids", "gpus"):
+        named = getattr(section, key)
+        if named is not None and section.per_node not in (None, len(named)):
+            message = f"`{key}` names {len(named)} devices, and `per_node` is {section.per_node}"
+            yield error("DC407", message, f"leave `per_node` out, or set it to {len(named)}", ("devices", key))
 
 
 RULE = Rule("DC407", check)
