@@ -14,6 +14,7 @@ FACTS: dict[str, str] = {
     "DC308": "size-not-multiple",
     "DC309": "text-too-long",
     "DC310": "requires-unmet",
+    "DC311": "output-name",
 }
 PARALLEL: dict[str, str] = {
     "DC400": "not-yet",

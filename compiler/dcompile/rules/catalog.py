@@ -6,7 +6,6 @@ from dcompile.core.diagnostics import Diagnostic
 from dcompile.rules.advice import more_replicas_than_pictures, one_expert_split, tensor_over_slow_link
 from dcompile.rules.memory import does_not_fit
 from dcompile.rules.model import (
-    needed_component,
     output_name,
     requires_unmet,
     size_not_multiple,
@@ -35,7 +34,6 @@ from dcompile.rules.rule import Rule, Subject
 
 RULES: tuple[Rule, ...] = (
     output_name.RULE,
-    needed_component.RULE,
     requires_unmet.RULE,
     unknown_component.RULE,
     unknown_call_argument.RULE,
@@ -66,7 +64,6 @@ FIT_RULES: tuple[Rule, ...] = (does_not_fit.RULE,)
 
 ROW_RULES: tuple[Rule, ...] = (
     output_name.RULE,
-    needed_component.RULE,
     size_not_multiple.RULE,
     text_too_long.RULE,
     tokens_not_divisible.RULE,

@@ -5,20 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
-import unicodedata
 from pathlib import Path
 from typing import Any
 
+from dcompile.core import naming
 from dcompile.runtime.errors import RunError
 
 _PIL_FORMATS = {"png": "PNG", "jpg": "JPEG", "webp": "WEBP"}
-
-
-def slug(prompt: str) -> str:
-    """A prompt as a piece of a file name: `a-red-fox`."""
-    plain = unicodedata.normalize("NFKD", prompt).encode("ascii", "ignore").decode()
-    return re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")[:60].rstrip("-") or "untitled"
 
 
 def file_name(output: dict[str, Any], row: dict[str, Any]) -> str:
@@ -27,15 +20,12 @@ def file_name(output: dict[str, Any], row: dict[str, Any]) -> str:
     Raises:
         RunError: where the template is broken or leads out of the folder.
     """
-    prompt = row["prompt"] if isinstance(row["prompt"], str) else ""
     try:
-        name = output["name"].format(index=row["index"], seed=row["seed"], prompt_slug=slug(prompt))
-    except (KeyError, IndexError, ValueError) as error:
-        raise RunError(f"output.name `{output['name']}` is not a template of index, seed and prompt_slug") from error
-    path = Path(f"{name}.{output['format']}")
-    if path.is_absolute() or ".." in path.parts or path.name.startswith("."):
-        raise RunError(f"output.name `{output['name']}` leads out of the output folder: `{path}`")
-    return path.as_posix()
+        return naming.file_name(
+            output["name"], output["format"], index=row["index"], seed=row["seed"], prompt=row["prompt"]
+        )
+    except ValueError as error:
+        raise RunError(f"output.name {error}") from error
 
 
 def digest(value: Any) -> str:

@@ -23,7 +23,8 @@ from dcompile.rules.rule import Rule, Subject, error
 def check(subject: Subject) -> Iterator[Diagnostic]:
     known = tuple(subject.facts.model.call_args)
     own = {"prompt", "generator", "height", "width", "num_frames", "num_inference_steps", "negative_prompt"}
-    own |= {"num_images_per_prompt", "num_videos_per_prompt"}
+    own |= {"num_images_per_prompt", "num_videos_per_prompt", "output_type", "return_dict"}
+    own |= {"callback_on_step_end", "callback_on_step_end_tensor_inputs"}
     for name in subject.recipe.run.args:
         path = ("run", "args", name)
         if name in own:

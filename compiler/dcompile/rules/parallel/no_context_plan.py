@@ -21,6 +21,8 @@ from dcompile.rules.rule import Rule, Subject, error
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
     for name, split in subject.splits.components.items():
+        if name not in subject.facts.model.denoisers:
+            continue  # DC400 is the cause
         facts = subject.facts.model.components[name]
         if split.context > 1 and not facts.context_plan:
             hint = "use `tensor`" if facts.tensor_plan else "use `data` or `device_map`"

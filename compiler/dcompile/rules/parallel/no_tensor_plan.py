@@ -21,6 +21,8 @@ from dcompile.rules.rule import Rule, Subject, error
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
     for name, split in subject.splits.components.items():
+        if name not in subject.facts.model.denoisers:
+            continue  # DC400 is the cause
         facts = subject.facts.model.components[name]
         if split.tensor > 1 and not facts.tensor_plan:
             hint = "use `context`" if facts.context_plan else "use `device_map` or `data`"

@@ -1,0 +1,39 @@
+"""The template of file names is broken, leads out of the folder, or names two pictures alike.
+
+What it checks: `output.name` with every row of the job.
+
+Why it matters: two pictures of one name overwrite each other, and a path out of the folder overwrites something else.
+
+Example: `output: {name: "{prompt_slug}"}` with one prompt twice
+
+Use instead: `output: {name: "{index:05d}-{prompt_slug}"}`
+
+Source: our own (rules.md DP-08).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dcompile.core.diagnostics import Diagnostic
+from dcompile.core.naming import file_name
+from dcompile.rules.rule import Rule, Subject, error
+
+
+def check(subject: Subject) -> Iterator[Diagnostic]:
+    template, path = subject.recipe.output.name, ("output", "name")
+    seen: dict[str, int] = {}
+    for row in subject.facts.rows:
+        try:
+            name = file_name(template, "png", index=row.index, seed=row.seed, prompt=row.prompt)
+        except ValueError as fault:
+            yield error("DC311", str(fault), "use {index:05d}, {seed} and {prompt_slug}", path)
+            return
+        if name in seen:
+            message = f"`{template}` gives rows {seen[name]} and {row.index} the same file"
+            yield error("DC311", message, "add {index:05d} to the name", path)
+            return
+        seen[name] = row.index
+
+
+RULE = Rule("DC311", check)
