@@ -213,3 +213,8 @@ def test_a_row_with_its_own_shape_is_checked(tmp_path: Path, row: str, parallel:
     assert [(finding.diagnostic.code, finding.span.line) for finding in found] == ([(code, 6)] if code else [])
     assert done.is_valid == (code is None)
     assert all(finding.diagnostic.message.startswith("picture 1: ") for finding in found)
+
+
+def test_pictures_have_a_limit(tmp_path: Path) -> None:
+    found = faults(tmp_path, "prompts: [a]", "images_per_prompt: 1000000000")
+    assert [(code, line) for code, line, _ in found] == [("DC305", 5)]

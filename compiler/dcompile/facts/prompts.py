@@ -19,6 +19,8 @@ _WHOLE = ("height", "width", "frames", "steps")
 _NUMBERS = ("guidance", "true_cfg")
 _INTEGER = re.compile(r"-?[0-9]+")
 _FLOAT = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+MAX_PICTURES = 100_000
+"""A plan names every picture, so their number has a bound."""
 MAX_FILE_BYTES = 64 * 2**20
 
 
@@ -143,6 +145,9 @@ def read_rows(recipe: Recipe, root: Path) -> tuple[tuple[Row, ...], tuple[Diagno
         if fault:
             where = f"{run.prompts}: " if isinstance(run.prompts, str) else ""
             return (), (_fault(f"{where}{fault}", "every row needs a prompt, and numbers where `run` has them"),)
+    if len(entries) * run.images_per_prompt > MAX_PICTURES:
+        message = f"{len(entries)} prompts with {run.images_per_prompt} pictures each are more than {MAX_PICTURES}"
+        return (), (_fault(message, "make several jobs of it"),)
     if run.seeds is not None and len(run.seeds) != len(entries):
         message = f"{len(run.seeds)} seeds for {len(entries)} prompts"
         return (), (_fault(message, "give one seed for each prompt", ("run", "seeds")),)

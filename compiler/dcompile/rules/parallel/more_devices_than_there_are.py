@@ -15,16 +15,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dcompile.core.diagnostics import Diagnostic
+from dcompile.core.diagnostics import Diagnostic, Path
 from dcompile.layout.tokens import divisors, say_choices
 from dcompile.recipe.model import Devices
 from dcompile.rules.rule import Rule, Subject, error
+
+MOST_DEVICES = 4096
+"""A plan names every device, so their number has a bound."""
 
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
     total = subject.facts.devices.total
     splits = subject.splits
     yield from _contradictions(subject)
+    most = max(splits.ranks * splits.named_devices, total or 0)
+    if most > MOST_DEVICES:
+        where: Path = ("parallel",) if most > (total or 0) else ("devices",)
+        yield error("DC407", f"{most} devices are more than a plan can have", f"use {MOST_DEVICES} or fewer", where)
+        return
     if splits.balanced:
         if total is None:
             message = "`balanced` needs to know how many devices there are"
