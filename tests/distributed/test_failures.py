@@ -167,3 +167,19 @@ def test_running_again_skips_what_is_complete(root: Path, tmp_path: Path, capfd:
     assert [name for name in sorted(stamps) if stamps[name] == after[name]] == ["00000.png"]
     manifest = json.loads((out / "manifest.json").read_text())
     assert [(entry["index"], entry["seed"]) for entry in manifest] == [(0, 42), (1, 43), (2, 7)]
+
+
+def test_started_by_torchrun_it_joins(root: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    plan = tiny.write_plan(tiny.plan("flux", axes={"data": 2}, rows=3, batch=2, out=out), tmp_path)
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import sys\nfrom pathlib import Path\nfrom dcompile.runtime.launch import run_plan\n"
+        "sys.exit(run_plan(Path(sys.argv[1]), Path(sys.argv[2])))\n"
+    )
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "localhost"]
+    command += ["--nproc-per-node", "2", str(script), str(plan), str(root)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "joining a job of torchrun with 2 rank(s)" in done.stderr
+    assert [entry["index"] for entry in json.loads((out / "manifest.json").read_text())] == [0, 1, 2]

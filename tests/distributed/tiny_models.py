@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from diffusers import AutoencoderKL, FlowMatchEulerDiscreteScheduler, FluxPipeline, FluxTransformer2DModel
+from diffusers import (
+    AutoencoderKL,
+    AutoencoderKLWan,
+    FlowMatchEulerDiscreteScheduler,
+    FluxPipeline,
+    FluxTransformer2DModel,
+    WanPipeline,
+    WanTransformer3DModel,
+)
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from torch import nn
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer, T5Config, T5EncoderModel, T5TokenizerFast
@@ -243,3 +251,60 @@ def _t5_tokenizer() -> T5TokenizerFast:
     vocabulary = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("▁", -10.0)]
     vocabulary += [(f"▁{word}", -2.0) for word in WORDS] + [(letter, -10.0) for letter in "abcdefghijklmnopqrstuvwxyz"]
     return T5TokenizerFast(vocab=vocabulary, extra_ids=0, model_max_length=512)
+
+
+WAN_COMPONENTS = {
+    "transformer": ("WanTransformer3DModel", "diffusers"),
+    "vae": ("AutoencoderKLWan", "diffusers"),
+    "text_encoder": ("T5EncoderModel", "transformers"),
+}
+
+
+def save_wan(folder: Path) -> Path:
+    """Saves a Wan pipeline: two blocks, four heads of 12, for videos of nine frames."""
+    tokenizer = _t5_tokenizer()
+    text_encoder = T5EncoderModel(
+        T5Config(
+            vocab_size=len(tokenizer), d_model=WIDTH, d_kv=16, d_ff=2 * WIDTH, num_layers=1, num_heads=4, dropout_rate=0
+        )
+    )
+    vae = AutoencoderKLWan(
+        base_dim=3, z_dim=16, dim_mult=[1, 1, 1, 1], num_res_blocks=1, temperal_downsample=[False, True, True]
+    )
+    transformer = WanTransformer3DModel(
+        patch_size=(1, 2, 2),
+        num_attention_heads=4,
+        attention_head_dim=12,
+        in_channels=16,
+        out_channels=16,
+        text_dim=WIDTH,
+        freq_dim=256,
+        ffn_dim=32,
+        num_layers=2,
+        cross_attn_norm=True,
+        qk_norm="rms_norm_across_heads",
+        rope_max_seq_len=32,
+    )
+    for seed, module in enumerate((text_encoder, transformer, vae)):
+        randomise(module, seed)
+    scheduler = FlowMatchEulerDiscreteScheduler(shift=7.0)
+    pipeline = WanPipeline(
+        tokenizer=tokenizer, text_encoder=text_encoder, vae=vae, scheduler=scheduler, transformer=transformer
+    )
+    pipeline.save_pretrained(folder)
+    return folder
+
+
+def save_lora(folder: Path, model: Path) -> Path:
+    """Saves a LoRA for the tiny Flux that changes its pictures."""
+    from peft import LoraConfig
+    from peft.utils import get_peft_model_state_dict
+
+    transformer = FluxTransformer2DModel.from_pretrained(model / "transformer")
+    transformer.add_adapter(LoraConfig(r=2, lora_alpha=2, target_modules=["to_q", "to_k", "to_out.0", "proj_mlp"]))
+    generator = torch.Generator().manual_seed(9)
+    for name, parameter in transformer.named_parameters():
+        if "lora_" in name:
+            parameter.data = torch.randn(parameter.shape, generator=generator) * 0.3
+    FluxPipeline.save_lora_weights(folder, transformer_lora_layers=get_peft_model_state_dict(transformer))
+    return folder

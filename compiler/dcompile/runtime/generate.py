@@ -147,8 +147,8 @@ def _pending(program: dict[str, Any], folder: Path, digests: dict[int, str], ove
 
 
 def _entry(row: Row, frames: Any, name: str, path: Path, seconds: float, metadata: dict[str, str]) -> dict[str, Any]:
-    first = frames[0] if isinstance(frames, list) else frames
-    size = list(first.size) if isinstance(first.size, tuple) else [first.shape[1], first.shape[0]]
+    first = frames if hasattr(frames, "getexif") else frames[0]  # a picture, or the first frame of a video
+    size = list(first.size) if hasattr(first, "getexif") else [first.shape[1], first.shape[0]]
     return {
         "index": row["index"],
         "prompt": row["prompt"],

@@ -90,10 +90,12 @@ def join(program: dict[str, Any]) -> Ranks:
         RunError: where the world or this machine's devices are not the plan's.
     """
     adopt_slurm()
-    world = int(os.environ.get("WORLD_SIZE", "1"))
+    joined = dist.is_initialized()
+    world = dist.get_world_size() if joined else int(os.environ.get("WORLD_SIZE", "1"))
     if world != program["ranks"]:
         raise RunError(f"this job has {world} ranks, but the plan is made for {program['ranks']}")
-    rank, local_rank = int(os.environ.get("RANK", "0")), int(os.environ.get("LOCAL_RANK", "0"))
+    rank = dist.get_rank() if joined else int(os.environ.get("RANK", "0"))
+    local_rank = int(os.environ.get("LOCAL_RANK", str(rank % program["ranks_per_node"])))
     ranks = Ranks(rank=rank, world=world, local_rank=local_rank, devices=_devices(program, local_rank))
     if ranks.device.type != "cpu":
         torch.accelerator.set_device_index(ranks.device)
@@ -104,9 +106,7 @@ def join(program: dict[str, Any]) -> Ranks:
         if program["nodes"] == 1 and sys.platform == "linux":
             os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     timeout = timedelta(seconds=program["timeout_seconds"])
-    if dist.is_initialized():
-        ranks.store = None
-    else:
+    if not joined:
         ranks.store, _, _ = next(dist.rendezvous("env://", timeout=timeout))
         dist.init_process_group(
             _BACKENDS[program["device_kind"]], store=ranks.store, rank=rank, world_size=world, timeout=timeout
