@@ -138,6 +138,9 @@ def _start_with_torchrun(arguments: list[str], count: int, folder: Path) -> Rank
         start_method="spawn",
         logs_specs=DefaultLogsSpecs(log_dir=str(folder / "logs"), redirects=quiet),
     )
+    # The agent takes these signals for the time of the run and does not give them back.
+    signals = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+    handlers = {number: signal.getsignal(number) for number in signals}
     try:
         elastic_launch(config, sys.executable)(*arguments)
     except ChildFailedError as error:
@@ -150,6 +153,9 @@ def _start_with_torchrun(arguments: list[str], count: int, folder: Path) -> Rank
         return death
     except SignalException as error:
         raise KeyboardInterrupt from error
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
     return None
 
 
