@@ -48,8 +48,8 @@ def compile(path: str | Path) -> Plan:
 def load(path: str | Path) -> Any:
     """A diffusers pipeline that is already sharded.
 
-    Inside a job of torchrun or srun it joins that job, whose world must be the plan's; alone it starts a process
-    group of one. Every rank of a job has to call it, and then the pipeline, with the same arguments.
+    Inside a job of torchrun or srun it joins that job, whose world must be the plan's; a plan of one rank needs no
+    process group. Every rank of a job has to call it, and then the pipeline, with the same arguments.
 
     Raises:
         RecipeError: where the recipe has an error.
