@@ -7,6 +7,16 @@ from dataclasses import dataclass
 from dcompile.facts.types import ModelFacts
 from dcompile.recipe.model import Recipe
 
+CALL_NAMES = {
+    "height": "height",
+    "width": "width",
+    "frames": "num_frames",
+    "steps": "num_inference_steps",
+    "guidance": "guidance_scale",
+    "true_cfg": "true_cfg_scale",
+}
+"""The recipe's names of call arguments, and the pipelines' (diffusers 0.42.1)."""
+
 
 @dataclass(frozen=True)
 class Settings:

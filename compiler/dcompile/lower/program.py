@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dcompile.facts.types import ComponentFacts
+from dcompile.layout.settings import CALL_NAMES
 from dcompile.layout.shard import parameter_shards
 from dcompile.layout.splits import Split
 from dcompile.plan.types import ComponentPlan, Plan
@@ -12,16 +13,6 @@ from dcompile.recipe.model import Devices, Recipe
 
 Program = dict[str, Any]
 """`compiler/docs/plan-json.md` lists the keys; `schemas/plan.schema.json` has their types."""
-
-ROW_NAMES = {
-    "height": "height",
-    "width": "width",
-    "frames": "num_frames",
-    "steps": "num_inference_steps",
-    "guidance": "guidance_scale",
-    "true_cfg": "true_cfg_scale",
-}
-"""The recipe's names of call arguments, and the pipelines' (diffusers 0.42.1)."""
 
 
 def in_order(value: Any) -> Any:
@@ -128,7 +119,7 @@ def _tensor(facts: ComponentFacts, split: Split) -> dict[str, Any]:
 def _names(plan: Plan) -> dict[str, str]:
     """The pipeline's names of the recipe's keys; a pipeline without `true_cfg_scale` guides by `guidance_scale`."""
     known = plan.checked.subject.facts.model.call_args
-    names = dict(ROW_NAMES)
+    names = dict(CALL_NAMES)
     if "true_cfg_scale" not in known:
         names["true_cfg"] = "guidance_scale"
     return names

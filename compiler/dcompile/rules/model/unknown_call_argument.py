@@ -17,6 +17,7 @@ import difflib
 from collections.abc import Iterator
 
 from dcompile.core.diagnostics import Diagnostic
+from dcompile.layout.settings import CALL_NAMES
 from dcompile.rules.rule import Rule, Subject, error
 
 
@@ -49,32 +50,21 @@ def _columns(subject: Subject, known: tuple[str, ...], own: set[str]) -> Iterato
     first = {name: row.index for row in reversed(subject.facts.rows) for name in row.args}
     for name, index in sorted(first.items()):
         path, where = ("run", "prompts"), f"of picture {index}"
-        if name in COLUMNS:
-            if COLUMNS[name] not in known and not (name == "true_cfg" and _is_classic(subject, name)):
-                message = f"{subject.facts.model.pipeline} has no `{COLUMNS[name]}`, so column `{name}` has no effect"
+        if name in CALL_NAMES:
+            if CALL_NAMES[name] not in known and not (name == "true_cfg" and _is_classic(subject, name)):
+                message = f"{subject.facts.model.pipeline} has no `{CALL_NAMES[name]}`: column `{name}` is idle"
                 yield error("DC306", message, "leave it out", path)
         elif name in own:
             yield error("DC306", f"column `{name}` {where} is set by the recipe itself", "leave it out", path)
         elif name not in known:
-            close = difflib.get_close_matches(name, (*COLUMNS, *known), n=1)
-            hint = f"did you mean `{close[0]}`?" if close else f"it takes {', '.join(sorted({*COLUMNS, *known}))}"
+            close = difflib.get_close_matches(name, (*CALL_NAMES, *known), n=1)
+            hint = f"did you mean `{close[0]}`?" if close else f"it takes {', '.join(sorted({*CALL_NAMES, *known}))}"
             yield error("DC306", f"{subject.facts.model.pipeline} takes no `{name}` (a column {where})", hint, path)
 
 
 def _is_classic(subject: Subject, key: str) -> bool:
     """Whether `true_cfg` lowers to the pipeline's own `guidance_scale` (two branches without distilled guidance)."""
     return key == "true_cfg" and "guidance_scale" in subject.facts.model.call_args
-
-
-COLUMNS = {
-    "height": "height",
-    "width": "width",
-    "frames": "num_frames",
-    "steps": "num_inference_steps",
-    "guidance": "guidance_scale",
-    "true_cfg": "true_cfg_scale",
-}
-"""Columns with the names of `run`, and the arguments that they become."""
 
 
 RULE = Rule("DC306", check)
