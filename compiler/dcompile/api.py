@@ -48,15 +48,16 @@ def compile(path: str | Path) -> Plan:
 def load(path: str | Path) -> Any:
     """A diffusers pipeline that is already sharded.
 
-    Inside a job of torchrun or srun it joins that job, whose world must be the plan's; a plan of one rank needs no
-    process group. Every rank of a job has to call it, and then the pipeline, with the same arguments.
+    Inside a job of torchrun or srun, or a process group that exists, it joins that job, whose world must be the plan's;
+    for a plan of one rank it starts a group of one process otherwise. Every rank of a job has to call it, and then the
+    pipeline, with the same arguments.
 
     Raises:
         RecipeError: where the recipe has an error.
     """
-    from dcompile.runtime.load import load_pipeline
+    from dcompile.runtime.load import open_pipeline
 
     document = _compiled(path).plan_json
     if document is None:
         raise AssertionError("a valid recipe has a plan")
-    return load_pipeline(document, Path(path).resolve().parent)
+    return open_pipeline(document, Path(path).resolve().parent)

@@ -1,30 +1,37 @@
 """The stages in order: read this first.
 
     recipe.yaml --read--> Document --decode--> Recipe --resolve--> Facts
-                --check--> CheckedRecipe --build_plan--> Plan --lower--> Program --plan_document--> plan.json
+                --check or choose--> CheckedRecipe --build_plan--> Plan --lower--> Program --plan_document--> plan.json
 
 Each stage is a function from one frozen type to the next and returns every diagnostic it has; the first stage that
-has an error is the last that runs. Nothing here writes a file or imports torch.
+has an error is the last that runs, but the later ones are still asked what they would say about the rest of the
+recipe (`further_errors`). Nothing here writes a file or imports torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dcompile.core.diagnostics import Diagnostic, has_errors
+from dcompile.core.diagnostics import Diagnostic, Severity, has_errors
 from dcompile.emit.plan_json import plan_document
-from dcompile.facts.resolve import resolve
-from dcompile.lower.program import lower
+from dcompile.facts.resolve import Facts, resolve
+from dcompile.lower.program import Program, lower
+from dcompile.plan.auto.bounds import asks_auto
+from dcompile.plan.auto.choose import Choice, choose
 from dcompile.plan.build import build_plan
 from dcompile.plan.types import Plan
 from dcompile.recipe.decode import decode
 from dcompile.recipe.model import Recipe
-from dcompile.rules.check import check
+from dcompile.rules.check import check, errors_of_rules
+from dcompile.rules.model.needs_pictures import NEEDS_PICTURES
 from dcompile.source.document import Document
-from dcompile.source.read import read
+from dcompile.source.files import read_text
+from dcompile.source.read import read_bytes
+from dcompile.source.suppressions import Ignored
 
 
 @dataclass(frozen=True)
@@ -35,46 +42,102 @@ class Compiled:
     diagnostics: tuple[Diagnostic, ...]
     document: Document | None = None
     recipe: Recipe | None = None
+    facts: Facts | None = None
     plan: Plan | None = None
-    plan_json: dict[str, Any] | None = None
+    program: Program | None = None
+    choice: Choice | None = None
 
     @property
     def is_valid(self) -> bool:
         """Whether the recipe can run."""
-        return self.plan_json is not None and not has_errors(self.diagnostics)
+        return self.program is not None and not has_errors(self.diagnostics)
+
+    @cached_property
+    def plan_json(self) -> dict[str, Any] | None:
+        """The content of `plan.json`, made when it is asked for: `check` does without."""
+        if self.plan is None or self.program is None or self.recipe is None:
+            return None
+        return plan_document(self.plan, self.program, self.recipe.name or self.file.stem)
+
+    @cached_property
+    def bundle(self) -> dict[str, str] | None:
+        """The files of `build/<name>/`: path to content."""
+        if self.plan is None or self.program is None or self.plan_json is None:
+            return None
+        from dcompile.emit.bundle import files_of  # imported here: `check` writes nothing and has to be instant
+        from dcompile.emit.drawn import drawn_of
+
+        return files_of(self.plan_json, drawn_of(self.plan, self.program))
 
 
-def compile_recipe(file: Path, overrides: Sequence[str] = (), roots: Sequence[Path] = ()) -> Compiled:
+def compile_recipe(
+    file: Path, overrides: Sequence[str] = (), roots: Sequence[Path] = (), text: bytes | None = None
+) -> Compiled:
     """Run the stages on one recipe.
 
     Args:
         file: the recipe.
         overrides: `run.seed=7` and the like, applied over the file.
         roots: folders in which a base of `extends` is also looked for.
+        text: the recipe's text, where it is not the file's.
 
     Raises:
         OSError: where the recipe itself cannot be read.
     """
-    document, diagnostics = read(file, roots=roots, overrides=overrides)
+    content = read_text(file) if text is None else text
+    document, diagnostics = read_bytes(content, str(file), roots=roots, overrides=overrides)
     if document is None:
         return Compiled(file, diagnostics)
 
     recipe, more = decode(document)
     diagnostics += more
+    root = file.resolve().parent
     if recipe is None or has_errors(diagnostics):
-        return Compiled(file, diagnostics, document)
+        return Compiled(file, diagnostics + further_errors(document, diagnostics, root), document)
 
-    facts, more = resolve(recipe, file.resolve().parent)
+    facts, more = resolve(recipe, root)
     diagnostics += more
     if facts is None:
-        return Compiled(file, diagnostics, document, recipe)
+        return Compiled(file, diagnostics + further_errors(document, diagnostics, root), document, recipe)
 
-    checked, more = check(recipe, facts)
-    diagnostics += more
+    ignored = Ignored(document)
+    choice: Choice | None = None
+    if asks_auto(recipe):
+        choice, more = choose(recipe, facts, ignored)
+        checked = choice.checked if choice is not None else None
+    else:
+        checked, more = check(recipe, facts, ignored)
     if checked is None:
-        return Compiled(file, diagnostics, document, recipe)
+        return Compiled(file, diagnostics + ignored.refused(more), document, recipe, facts)
+    diagnostics += more + ignored.unused()
 
-    plan = build_plan(checked)
-    program = lower(plan)
-    name = recipe.name or file.stem
-    return Compiled(file, diagnostics, document, recipe, plan, plan_document(plan, program, name))
+    plan = build_plan(checked, recipe, choice.decisions if choice is not None else ())
+    return Compiled(file, diagnostics, document, recipe, facts, plan, lower(plan), choice)
+
+
+def further_errors(document: Document, found: tuple[Diagnostic, ...], root: Path) -> tuple[Diagnostic, ...]:
+    """What later stages refuse however the mistakes that are `found` will be mended, so that all are told at once.
+
+    Only errors of facts and rules: whether a recipe fits, and what is merely unwise, hangs on all of it.
+    """
+    from dcompile.recipe.readings import readings
+
+    more: tuple[Diagnostic, ...] = ()
+    for stage in (_errors_of_facts, _errors_of_rules):
+        said = [stage(recipe, root) for recipe in readings(document, (*found, *more))]
+        if said:
+            places = {item.path for item in (*found, *more)}
+            same = (item for item in said[0] if all(item in others for others in said[1:]))
+            # Rows that cannot be read may have the pictures that nothing else names.
+            unread = {NEEDS_PICTURES} if ("run", "prompts") in places else set()
+            more += tuple(item for item in same if item.path not in places and item.code not in unread)
+    return more
+
+
+def _errors_of_facts(recipe: Recipe, root: Path) -> tuple[Diagnostic, ...]:
+    return tuple(item for item in resolve(recipe, root)[1] if item.severity is Severity.ERROR)
+
+
+def _errors_of_rules(recipe: Recipe, root: Path) -> tuple[Diagnostic, ...]:
+    facts, _ = resolve(recipe, root)
+    return errors_of_rules(recipe, facts) if facts is not None and not asks_auto(recipe) else ()

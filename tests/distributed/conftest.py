@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch", reason="the distributed tests need the extra `run`")
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import tiny_models

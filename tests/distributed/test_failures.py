@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -57,19 +58,26 @@ def test_the_failing_rank_is_named_once(root: Path, tmp_path: Path, capfd: pytes
     assert said.count("\n") == 1
 
 
-def test_a_rank_that_is_killed(root: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    site = tmp_path / "site"
+def test_a_rank_that_is_killed(root: Path, tmp_path: Path) -> None:
+    """Rank 0 waits for rank 1 in an exchange of every layer, where it would wait for the plan's ten minutes."""
+    site, killed = tmp_path / "site", tmp_path / "killed"
     site.mkdir()
     (site / "sitecustomize.py").write_text(
-        "import os, signal, threading\n"
+        "import os, pathlib, signal, threading, time\n"
+        "def end():\n"
+        f"    pathlib.Path({str(killed)!r}).write_text(str(time.time()))\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
         "if os.environ.get('RANK') == '1':\n"
-        "    threading.Timer(6, os.kill, (os.getpid(), signal.SIGKILL)).start()\n"
+        "    threading.Timer(6, end).start()\n"
     )
-    plan = tiny.plan("flux", axes={"data": 2}, out=tmp_path / "out", call={"num_inference_steps": 5000})
+    split = {"transformer": {"context": {"ring": 1, "ulysses": 2, "uneven": False}}}
+    call = {"num_inference_steps": 5000}
+    plan = tiny.plan("flux", axes={"ulysses": 2}, components=split, out=tmp_path / "out", call=call)
     path = tiny.write_plan(plan, tmp_path)
-    environment = {**os.environ, "PYTHONPATH": str(site)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])}
     code = f"from pathlib import Path; from dcompile.runtime.launch import run_plan as r; raise SystemExit(r(Path({str(path)!r}), Path({str(root)!r}), progress='none'))"  # noqa: E501 - one line for -c
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
+    assert time.time() - float(killed.read_text()) < 30
     assert done.returncode == 4
     assert done.stderr.startswith("dcompile: rank 1: the process was killed by SIGKILL")
     assert ranks_alive() == []
@@ -88,12 +96,27 @@ def test_ctrl_c_leaves_nothing(root: Path, tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "interrupted" in said
     assert "Traceback" not in said
+    assert "death signal" not in said  # torchrun's own words
     deadline = time.monotonic() + 5
     while ranks_alive() and time.monotonic() < deadline:
         time.sleep(0.1)
     assert ranks_alive() == []
     assert not list((tmp_path / "out").rglob("*.part"))
     assert list((tmp_path / "out").glob("*.png"))
+
+
+@pytest.mark.parametrize("damage", ["cut off", "edited"])
+def test_a_plan_that_is_none(damage: str, root: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    plan = tiny.plan("flux", axes={"data": 2}, out=tmp_path / "out")
+    plan["program"]["run"]["shares"] = "all"
+    path = tiny.write_plan(plan, tmp_path)
+    if damage == "cut off":
+        path.write_text(path.read_text(encoding="utf-8")[:100], encoding="utf-8")
+    assert run_plan(path, root, progress="none") == 4
+    said = capfd.readouterr().err
+    assert {"cut off": "is no JSON", "edited": "program.run.shares: 'all' is not"}[damage] in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("damage", ["missing", "truncated"])
@@ -169,17 +192,56 @@ def test_running_again_skips_what_is_complete(root: Path, tmp_path: Path, capfd:
     assert [(entry["index"], entry["seed"]) for entry in manifest] == [(0, 42), (1, 43), (2, 7)]
 
 
+SCRIPT = (
+    "import sys\nfrom pathlib import Path\nfrom dcompile.runtime.launch import run_plan\n"
+    "sys.exit(run_plan(Path(sys.argv[1]), Path(sys.argv[2]), progress='none'))\n"
+)
+
+
+def under_torchrun(plan: Path, root: Path) -> subprocess.CompletedProcess[str]:
+    """What a bundle's `run.py` does where torchrun starts two of it."""
+    script = plan.with_name("run.py")
+    script.write_text(SCRIPT, encoding="utf-8")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "localhost"]
+    command += ["--nproc-per-node", "2", str(script), str(plan), str(root)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_under_torchrun_an_error_of_every_rank_is_told_once(root: Path, tmp_path: Path) -> None:
+    plan = tiny.plan("flux", axes={"data": 2}, out=tmp_path / "out", pipeline={"path": "no-such-folder"})
+    done = under_torchrun(tiny.write_plan(plan, tmp_path), root)
+    assert done.returncode != 0
+    own = [line for line in done.stderr.splitlines() if line.startswith("dcompile: rank")]
+    assert len(own) == 1
+    assert "no-such-folder` does not exist" in own[0]
+
+
+def test_started_by_srun_it_joins(root: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    plan = tiny.write_plan(tiny.plan("flux", axes={"data": 2}, rows=2, out=out), tmp_path)
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        port = probe.getsockname()[1]
+    variables = {"SLURM_NTASKS": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    tasks = [
+        subprocess.Popen(
+            [sys.executable, "-c", SCRIPT, str(plan), str(root)],
+            env={**os.environ, **variables, "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    said = [task.communicate(timeout=120)[1] for task in tasks]
+    assert [task.returncode for task in tasks] == [0, 0], said
+    assert "joining a job of srun with 2 rank(s)" in said[0]
+    assert [entry["index"] for entry in json.loads((out / "manifest.json").read_text())] == [0, 1]
+
+
 def test_started_by_torchrun_it_joins(root: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     plan = tiny.write_plan(tiny.plan("flux", axes={"data": 2}, rows=3, batch=2, out=out), tmp_path)
-    script = tmp_path / "run.py"
-    script.write_text(
-        "import sys\nfrom pathlib import Path\nfrom dcompile.runtime.launch import run_plan\n"
-        "sys.exit(run_plan(Path(sys.argv[1]), Path(sys.argv[2])))\n"
-    )
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "localhost"]
-    command += ["--nproc-per-node", "2", str(script), str(plan), str(root)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = under_torchrun(plan, root)
     assert done.returncode == 0, done.stderr
     assert "joining a job of torchrun with 2 rank(s)" in done.stderr
     assert [entry["index"] for entry in json.loads((out / "manifest.json").read_text())] == [0, 1, 2]

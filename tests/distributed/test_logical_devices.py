@@ -45,6 +45,15 @@ def test_host_scalars_and_host_indices_may_join() -> None:
         assert one[torch.tensor([0, 2])].device == ONE
 
 
+def test_one_index_is_a_number_wherever_it_is() -> None:
+    with LogicalDevices():
+        table, step = torch.arange(4.0), torch.tensor(2, device=ONE)
+        assert table[step].device == torch.device("cpu")
+        assert torch.ones(4, device=ZERO)[step].device == ZERO
+        with pytest.raises(RunError, match="missing"):
+            table[torch.tensor([0, 2], device=ONE)]
+
+
 def test_a_module_moves_with_its_parameters() -> None:
     with LogicalDevices():
         layer = nn.Linear(2, 2).to("cpu:1")
@@ -53,3 +62,11 @@ def test_a_module_moves_with_its_parameters() -> None:
             layer(torch.ones(1, 2, device=ZERO))
         _wrap(layer, ONE, ZERO)
         assert layer(torch.ones(1, 2, device=ZERO)).device == ZERO
+
+
+def test_a_tensor_inside_of_vmap_is_where_it_was() -> None:
+    with LogicalDevices():
+        lengths, columns = torch.tensor([1, 2], device=ONE), torch.arange(3, device=ONE)
+        below = torch.vmap(lambda length: columns < length)(lengths)
+        assert below.device == ONE
+        assert below.tolist() == [[True, False, False], [True, True, False]]

@@ -1,4 +1,4 @@
-"""LoRA, schedulers, guidance, batches and video, alone and split."""
+"""LoRA, schedulers, guidance, batches and video on ranks of torchrun; the oracle has every combination."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def flux(root: Path) -> Any:
     return FluxPipeline.from_pretrained(root / "flux", dtype=torch.float32)
 
 
-@pytest.mark.parametrize("split", ["one", "tensor", "ulysses"])
+@pytest.mark.parametrize("split", ["tensor"])
 def test_lora(split: str, root: Path, tmp_path: Path) -> None:
     lora = tiny.save_lora(tmp_path / "lora", root / "flux")
-    adapter = {"path": str(lora), "weight": 0.8, "component": "transformer", "fuse": False}
+    adapter = {"path": str(lora), "weight": 0.8, "component": "transformer", "fuse": split == "tensor"}
     call = {"output_type": "latent"}
     plan = tiny.plan("flux", call=call, pipeline={"adapters": [adapter]}, **settings_for(root, split))
     pipeline = flux(root)
@@ -72,7 +72,7 @@ def test_lora(split: str, root: Path, tmp_path: Path) -> None:
     assert (run_latents(plan, root, tmp_path) - expected).abs().max() <= LATENTS
 
 
-@pytest.mark.parametrize("split", ["one", "tensor", "ulysses"])
+@pytest.mark.parametrize("split", ["ulysses"])
 def test_a_stochastic_scheduler_and_two_branches(split: str, root: Path, tmp_path: Path) -> None:
     scheduler = {"class": "FlowMatchEulerDiscreteScheduler", "stochastic_sampling": True}
     call = {"output_type": "latent", "true_cfg_scale": 3.0}
@@ -86,7 +86,7 @@ def test_a_stochastic_scheduler_and_two_branches(split: str, root: Path, tmp_pat
     assert (run_latents(plan, root, tmp_path) - plain(pipeline, plan)).abs().max() <= LATENTS
 
 
-@pytest.mark.parametrize("split", ["one", "ulysses"])
+@pytest.mark.parametrize("split", ["ulysses"])
 def test_video(split: str, tmp_path: Path) -> None:
     tiny.save_wan(tmp_path / "wan")
     options = settings_for(tmp_path, split)

@@ -16,6 +16,7 @@ ROW = {"index": 3, "seed": 42, "prompt": "A red  fox, Ötzi/../x", "negative_pro
 def test_names_come_from_the_template() -> None:
     output = {"name": "{prompt_slug}-{seed}-{index:05d}", "format": "png"}
     assert outputs.file_name(output, ROW) == "a-red-fox-otzi-x-42-00003.png"
+    assert outputs.file_name({"name": "{id}", "format": "png"}, {**ROW, "id": "fox/1"}) == "fox/1.png"
 
 
 @pytest.mark.parametrize("name", ["../{seed}", "/tmp/{seed}", "{nothing}", "a/../../b", "{index:zz}"])

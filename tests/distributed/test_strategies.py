@@ -1,4 +1,8 @@
-"""Every strategy on real processes with gloo, compared with one plain diffusers process."""
+"""Strategies as torchrun starts them, with gloo, compared with one plain diffusers process.
+
+The oracle asks every family about every strategy in ranks that it forks; here the ranks are started as users start
+them, once for each kind of split.
+"""
 
 from __future__ import annotations
 
@@ -76,10 +80,7 @@ def run_latents(plan: dict[str, Any], root: Path, folder: Path) -> torch.Tensor:
 
 SPLITS = {
     "tensor": ({"tensor": 2}, lambda root: tensor(root, 2), {}),
-    "ulysses": ({"ulysses": 2}, lambda root: context(ulysses=2), {}),
-    "ring": ({"ring": 2}, lambda root: context(ring=2), {}),
     "unified": ({"ring": 2, "ulysses": 2}, lambda root: context(2, 2), {}),
-    "uneven-ulysses": ({"ulysses": 2}, lambda root: context(ulysses=2, uneven=True), UNEVEN),
     "uneven-ring": ({"ring": 2}, lambda root: context(ring=2, uneven=True), UNEVEN),
 }
 
@@ -104,7 +105,6 @@ def test_the_comparison_sees_a_misplaced_layout(root: Path, tmp_path: Path, late
 
 
 PLACEMENTS = {
-    "components": {"text_encoder": {"device": 1}, "text_encoder_2": {"device": 1}, "vae": {"device": 1}},
     "denoiser": {"transformer": {"device": 1}},
     "blocks": {"transformer": {"blocks": {"": 0, "transformer_blocks.1": 1, "single_transformer_blocks.0": 1}}},
 }
@@ -119,10 +119,8 @@ def test_device_map(name: str, root: Path, tmp_path: Path, pictures: Any) -> Non
 
 
 RUNS = {
-    "single": ({}, lambda root: {}),
     "data": ({"data": 2}, lambda root: {}),
     "data-tensor": ({"data": 2, "tensor": 2}, lambda root: tensor(root, 2)),
-    "data-ulysses": ({"data": 2, "ulysses": 2}, lambda root: context(ulysses=2)),
 }
 
 

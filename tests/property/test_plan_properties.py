@@ -10,22 +10,38 @@ from typing import Any
 import pytest
 from dcompile.driver import Compiled, compile_recipe
 from dcompile.facts.registry import known_models, load_model
+from dcompile.facts.types import ComponentFacts
 from dcompile.layout.shard import dtype_bytes, parameter_shards
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-MODELS = sorted(known_models())
+MODELS = sorted(name for name in known_models() if not load_model(name).pictures)  # the others are refused: DC330
 DIVISORS = (1, 2, 3, 4, 6, 8, 12)
+SPLIT = [
+    model
+    for model in MODELS
+    if ("FLUX" in model or "Qwen" in model) and (load_model(model).components["transformer"].heads or 0) % 24 == 0
+]
+"""Models whose heads every one of these degrees divides."""
 SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 degrees = st.sampled_from(DIVISORS)
 dtypes = st.sampled_from(["float32", "bfloat16", "float16"])
 
 
+def width(facts: ComponentFacts, name: str, dtype: str) -> int:
+    """Bytes of a number: T5 keeps some in float32 where float16 is asked for, Wan whatever is asked for."""
+    stays = (facts.library == "diffusers" or dtype == "float16") and any(
+        part in facts.float32 for part in name.split(".")
+    )
+    return 4 if stays else dtype_bytes(dtype)
+
+
 @cache
 def whole_bytes(model: str, component: str, dtype: str) -> int:
-    groups = load_model(model).components[component].parameters
-    return sum(prod(group.shape) * group.repeat for group in groups) * dtype_bytes(dtype)
+    facts = load_model(model).components[component]
+    groups = (*facts.parameters, *facts.buffers)
+    return sum(prod(group.shape) * group.repeat * width(facts, group.name, dtype) for group in groups)
 
 
 def compiled(folder: Path, model: str, dtype: str, parallel: dict[str, Any], **run: Any) -> Compiled:
@@ -53,10 +69,10 @@ def held(plan: dict[str, Any], component: str) -> list[int]:
 
 
 @SETTINGS
-@given(model=st.sampled_from([m for m in MODELS if "FLUX" in m or "Qwen" in m]), dtype=dtypes, degree=degrees)
+@given(model=st.sampled_from(SPLIT), dtype=dtypes, degree=degrees)
 def test_shards_add_up(tmp_path: Path, model: str, dtype: str, degree: int) -> None:
-    plan = plan_of(compiled(tmp_path, model, dtype, {"tensor": degree}, devices=degree))
     facts = load_model(model).components["transformer"]
+    plan = plan_of(compiled(tmp_path, model, dtype, {"tensor": degree}, devices=degree))
     shards = parameter_shards(facts, degree)
     divided = sum(prod(group.shape) * group.repeat for group in facts.parameters if group.name in shards)
     size = dtype_bytes(dtype)
@@ -71,7 +87,7 @@ def test_shards_add_up(tmp_path: Path, model: str, dtype: str, degree: int) -> N
 
 
 @SETTINGS
-@given(model=st.sampled_from([m for m in MODELS if "FLUX" in m or "Qwen" in m]), degree=st.sampled_from(DIVISORS[1:]))
+@given(model=st.sampled_from(SPLIT), degree=st.sampled_from(DIVISORS[1:]))
 def test_the_program_names_real_parameters_and_whole_parts(tmp_path: Path, model: str, degree: int) -> None:
     plan = plan_of(compiled(tmp_path, model, "bfloat16", {"tensor": degree}, devices=degree))
     shapes = {group.name: group.shape for group in load_model(model).components["transformer"].parameters}
@@ -114,15 +130,15 @@ def test_a_cut_places_every_parameter_once(
     assert sum(held(plan, denoiser)) == whole_bytes(model, denoiser, dtype)
     assert {device for device, share in enumerate(held(plan, denoiser)) if share} <= set(order[:count])
     blocks = plan["program"]["components"][denoiser]["blocks"]
-    size = dtype_bytes(dtype)
+    facts = load_model(model).components[denoiser]
     counted = dict.fromkeys(range(3), 0)
-    for group in load_model(model).components[denoiser].parameters:
+    for group in (*facts.parameters, *facts.buffers):
         names = [group.name.replace("*", str(i)) for i in range(group.repeat)] if "*" in group.name else [group.name]
         for name in names:
             # The longest key that is a prefix holds, as in accelerate.
             keys = [key for key in blocks if name == key or name.startswith(f"{key}.")]
             assert keys, f"{name} has no device"
-            counted[blocks[max(keys, key=len)]] += prod(group.shape) * size
+            counted[blocks[max(keys, key=len)]] += prod(group.shape) * width(facts, group.name, dtype)
     assert [counted[device] for device in range(len(plan["devices"]))] == held(plan, denoiser)
 
 
@@ -141,7 +157,8 @@ def test_whatever_is_accepted_adds_up(
     parallel = {"data": data, "context": {"ring": ring, "ulysses": ulysses}}
     done = compiled(tmp_path, model, "bfloat16", parallel, devices=count, prompts=["a"] * prompts)
     if done.plan_json is None:
-        assert {found.code for found in done.diagnostics} <= {"DC401", "DC402", "DC403", "DC406", "DC601"}
+        of_the_split = {"DC401", "DC402", "DC403", "DC406", "DC416", "DC417", "DC419", "DC601"}
+        assert {found.code for found in done.diagnostics} <= of_the_split
         return
     plan = done.plan_json
     assert prod(plan["mesh"].values()) == count == len(plan["devices"])

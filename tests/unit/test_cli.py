@@ -12,6 +12,8 @@ import pytest
 import yaml
 from dcompile.cli import render
 from dcompile.cli.main import COMMANDS, main
+from dcompile.facts.folder import known_classes
+from dcompile.facts.registry import MODELS, known_models, known_versions, load_model
 
 ROOT = Path(__file__).parents[2]
 CASES = ROOT / "tests" / "golden" / "diagnostics"
@@ -33,27 +35,6 @@ KEYS = [
     "end_column",
     "source",
 ]
-
-
-class Result:
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-        assert "Traceback" not in out + err
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: object) -> Result:
-        try:
-            code = main([str(argument) for argument in arguments])
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        streams = capsys.readouterr()
-        return Result(code, streams.out, streams.err)
-
-    return call
 
 
 def test_a_good_recipe(cli) -> None:
@@ -183,6 +164,7 @@ def test_compile_writes_a_bundle(cli, tmp_path: Path) -> None:
     assert sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()) == [
         "launch/torchrun.sh",
         "plan.json",
+        "report.html",
         "run.py",
     ]
     first = (folder / "plan.json").read_bytes()
@@ -217,14 +199,31 @@ def test_schemas(cli) -> None:
 
 def test_models(cli) -> None:
     assert "black-forest-labs/FLUX.1-dev" in cli("models").out
-    rows = {(row["id"], row["class"]): row for row in json.loads(cli("models", "--format", "json").out)}
-    flux = rows["black-forest-labs/FLUX.1-dev", "FluxTransformer2DModel"]
-    assert flux["tensor"] == {"plan": "builtin", "degrees": [1, 2, 3, 4, 6, 8, 12, 24], "verified": False}
-    assert flux["context"]["plan"] == "builtin"
-    unet = rows["stabilityai/stable-diffusion-xl-base-1.0", "UNet2DConditionModel"]
+    listed = json.loads(cli("models", "--format", "json").out)
+    rows = {(row["class"], row["family"]): row for row in listed}
+    assert len(rows) == len(listed)
+    flux = rows["FluxTransformer2DModel", "flux"]
+    assert flux["tensor"] == {"plan": "builtin", "degrees": [1, 2, 3, 4, 6, 8, 12, 24], "verified": True}
+    assert flux["context"] == {"plan": "builtin", "splits_text": True, "verified": True}
+    assert flux["verified"]["tensor"] == [2, 4]
+    assert {"ulysses 2", "ring 2", "ulysses 2 x ring 2"} <= set(flux["verified"]["context"])
+    assert flux["verified"]["with"] == known_versions()
+    unet = rows["UNet2DConditionModel", "sdxl"]
     assert unet["tensor"]["plan"] == unet["context"]["plan"] == "none"
-    for row in rows.values():
-        assert {"class", "family", "diffusers", "tensor", "context"} <= row.keys()
+    for row in listed:
+        assert list(row) == ["class", "family", "diffusers", "tensor", "context", "verified"]
+        assert list(row["tensor"]) == ["plan", "degrees", "verified"]
+        assert row["tensor"]["verified"] is ("tensor" in row["verified"])
+        assert row["context"]["verified"] is ("context" in row["verified"])
+        assert not (row["tensor"]["verified"] and row["tensor"]["plan"] == "none")
+        assert not (row["context"]["verified"] and row["context"]["plan"] == "none")
+    assert rows["LTXVideoTransformer3DModel", "ltx"]["verified"]["cut"] == [2]
+    assert not all(row["verified"] for row in listed)
+    written = json.loads((MODELS / "verified.json").read_text(encoding="utf-8"))
+    assert written["versions"] == known_versions()
+    assert written["classes"].keys() <= known_classes().keys() | {
+        part.class_name for name in known_models() for part in load_model(name).components.values()
+    }
 
 
 def test_hardware(cli) -> None:
@@ -262,7 +261,7 @@ def test_config_origins(cli, tmp_path: Path) -> None:
     assert lines["run.steps"] == "recipe.yaml:3"
     assert lines["run.seed"] == "--set"
     assert lines["run.batch"] == "default"
-    assert lines["run.height"].endswith("base.yaml:14")
+    assert lines["run.height"].endswith("base.yaml:15")
 
 
 def test_init(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,6 +277,28 @@ def test_init(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert again.code == 2
     assert "exists" in again.err
     assert (tmp_path / "FLUX.1-dev.yaml").read_text(encoding="utf-8") == text
+
+
+def test_init_names_the_schema_where_there_is_one(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcompile.cli.init.devices_here", lambda: ("cpu", 1, 0))
+    model = "black-forest-labs/FLUX.1-dev"
+
+    def first_line(name: str) -> str:
+        done = cli("init", "--model", model, "--output", name)
+        assert done.code == 0
+        assert cli("check", "--strict", name).code == 0
+        assert ("dcompile schema >" in done.out) != (tmp_path / name).read_text().startswith("# yaml-language-server")
+        return (tmp_path / name).read_text(encoding="utf-8").splitlines()[0]
+
+    assert first_line("a.yaml").startswith(f"# {model}")
+    (tmp_path / "recipe.schema.json").write_text('{"title": "another program\'s"}', encoding="utf-8")
+    assert first_line("b.yaml").startswith(f"# {model}")
+    (tmp_path / "recipe.schema.json").write_text(cli("schema").out, encoding="utf-8")
+    assert first_line("c.yaml") == "# yaml-language-server: $schema=recipe.schema.json"
+    assert first_line("jobs/today/d.yaml") == "# yaml-language-server: $schema=../../recipe.schema.json"
+    (tmp_path / "jobs" / "schemas").mkdir()
+    (tmp_path / "jobs" / "schemas" / "recipe.schema.json").write_text(cli("schema").out, encoding="utf-8")
+    assert first_line("jobs/today/e.yaml") == "# yaml-language-server: $schema=../schemas/recipe.schema.json"
 
 
 def test_init_on_an_accelerator(cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,3 +363,19 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
     os.close(writer)
     assert "Traceback" not in done.stderr
     assert "Exception" not in done.stderr
+
+
+def test_broken_weights_are_the_machines_fault_in_a_run(cli, pipeline_folder, tmp_path: Path) -> None:
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text("version: 1\nmodel: {path: model}\nrun: {prompts: [a fox]}\n", encoding="utf-8")
+    folder = pipeline_folder("FluxPipeline", "FluxTransformer2DModel", {"num_attention_heads": 4})
+    weights = folder / "transformer" / "diffusion_pytorch_model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    done = cli("run", recipe)
+    assert (done.code, done.err.count("error DC316"), done.err.count("is cut off")) == (4, 1, 1)
+    assert cli("check", recipe).code == 1
+    weights.unlink()
+    done = cli("run", recipe)
+    assert (done.code, done.err.count("holds no weights")) == (4, 1)
+    recipe.write_text("version: 1\nmodel: {path: model}\nrun: {prompts: [a fox], stps: 1}\n", encoding="utf-8")
+    assert cli("run", recipe).code == 1

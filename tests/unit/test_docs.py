@@ -70,3 +70,12 @@ def test_files_that_are_named_exist(name: str) -> None:
     named = set(NAME.findall((DOCS / f"{name}.md").read_text(encoding="utf-8"))) - {"plan.json", "config.json"}
     assert named
     assert [part for part in sorted(named) if not any(file.endswith(f"/{part}") for file in known)] == []
+
+
+@pytest.mark.parametrize("folder", ["compiler", "recipes", "schemas"])
+def test_nothing_refers_to_notes_that_are_not_here(folder: str) -> None:
+    """Hardware facts name a note of ours as the way to a vendor's sheet; everything else cites rows and sources."""
+    notes = re.compile(r"\b(rules|cases|DESIGN)\.md\b|\.\./shared\b")
+    files = [file for kind in ("py", "md", "json", "yaml") for file in (ROOT / folder).rglob(f"*.{kind}")]
+    assert files
+    assert [file for file in files if notes.search(file.read_text(encoding="utf-8"))] == []

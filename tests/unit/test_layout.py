@@ -8,7 +8,10 @@ import pytest
 from dcompile.facts.folder import component_of_folder
 from dcompile.facts.registry import load_model
 from dcompile.facts.types import ComponentFacts, TensorGroup, TensorStyle
+from dcompile.layout.degrees import tensor_degrees
+from dcompile.layout.placement import parts_of
 from dcompile.layout.shard import count_parameters, dtype_bytes, parameter_shards, undivided, weight_bytes
+from dcompile.layout.stored import Storage
 
 # bfloat16, with diffusers' own tensor plans, computed from its shard specs on the meta device.
 REFERENCE = [
@@ -150,3 +153,51 @@ def test_shards_of_a_folder_are_those_of_the_library(class_name: str, tmp_path: 
         for index in range(repeats[name])
     }
     assert ours == library
+
+
+def test_the_legal_tensor_degrees_of_components() -> None:
+    degrees = {
+        (model, name): tensor_degrees(component)
+        for model in ("black-forest-labs/FLUX.1-dev", "black-forest-labs/FLUX.2-dev", "Qwen/Qwen-Image")
+        for name, component in load_model(model).components.items()
+        if component.tensor_plan
+    }
+    assert degrees == {
+        ("black-forest-labs/FLUX.1-dev", "transformer"): (1, 2, 3, 4, 6, 8, 12, 24),
+        ("black-forest-labs/FLUX.2-dev", "transformer"): (1, 2, 3, 4, 6, 8, 12, 16, 24, 48),
+        ("black-forest-labs/FLUX.2-dev", "text_encoder"): (1, 2, 4, 8),  # 32 heads, 8 of keys and values
+        ("Qwen/Qwen-Image", "transformer"): (1, 2, 3, 4, 6, 8, 12, 24),
+        ("Qwen/Qwen-Image", "text_encoder"): (1, 2, 4),  # 28 heads, 4 of keys and values
+    }
+
+
+def test_bytes_of_a_split_text_encoder() -> None:
+    encoder = load_model("black-forest-labs/FLUX.2-dev").components["text_encoder"]
+    config = encoder.config["text_config"]
+    width, inner = config["hidden_size"], config["intermediate_size"]
+    of_heads = (2 * config["num_attention_heads"] + 2 * config["num_key_value_heads"]) * config["head_dim"]
+    split = config["num_hidden_layers"] * width * (of_heads + 3 * inner)
+    for degree in (2, 4, 8):
+        saved = split * (degree - 1) // degree * 2
+        assert weight_bytes(encoder, 2, degree) == weight_bytes(encoder, 2) - saved
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters", "buffers"),
+    [
+        ("stabilityai/stable-diffusion-3.5-large", 8_056_627_520, 36864 * 2432),
+        ("stabilityai/stable-diffusion-3-medium-diffusers", 2_028_328_000, 36864 * 1536),
+    ],
+)
+def test_saved_buffers_are_weights_too(model: str, parameters: int, buffers: int) -> None:
+    """SD3's table of positions: 179 MB of the large model in bfloat16."""
+    transformer = load_model(model).components["transformer"]
+    assert count_parameters(transformer) == parameters
+    assert weight_bytes(transformer, dtype_bytes("bfloat16")) == 2 * (parameters + buffers)
+    parts = parts_of(transformer, Storage("bfloat16"))
+    assert sum(sum(part.values()) for part in (parts.blocks, parts.tail, parts.rest)) == 2 * (parameters + buffers)
+
+
+@pytest.mark.parametrize("model", ["FLUX.1-dev", "FLUX.2-dev"])
+def test_reference_models_have_no_saved_buffers(model: str) -> None:
+    assert not load_model(f"black-forest-labs/{model}").components["transformer"].buffers

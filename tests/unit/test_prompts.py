@@ -128,6 +128,13 @@ def test_a_picture_can_be_had_again_alone(tmp_path: Path) -> None:
         ("p.jsonl", b'{"prompt": "a", "seed": 9223372036854775808}\n', "seed"),
         ("p.jsonl", b'{"prompt": "a", "guidance": NaN}\n', "line 1"),
         ("p.jsonl", b"[" * 100_000, "line 1"),
+        ("p.jsonl", b'{"prompt": "a", "guidance": 1e999}\n', "line 1"),
+        ("p.jsonl", b'{"prompt": "a", "x": [1e999]}\n', "line 1"),
+        ("p.jsonl", b'{"prompt": "a", "steps": 3, "steps": 4}\n', "`steps` is given twice"),
+        ("p.jsonl", b'{"prompt": "a", "height": 65537}\n', "from 1 to 65536"),
+        ("p.jsonl", b'{"prompt": "a", "x": ' + b"[" * 50 + b"]" * 50 + b"}", "deeper than 20"),
+        ("p.csv", b"prompt,prompt\na,b\n", "`prompt` is given twice"),
+        ("p.csv", b"prompt,guidance\na,1e999\n", "too large for a number"),
         ("p.csv", b"text\na\n", "row 1"),
         ("p.csv", b"prompt,seed\na,\xc2\xb2\n", "seed"),
         ("p.csv", b"prompt,seed\na,1,2,3\n", "row 1"),
@@ -173,7 +180,7 @@ def test_a_folder_is_no_prompt_file(tmp_path: Path) -> None:
 def test_a_file_has_a_limit(tmp_path: Path) -> None:
     with (tmp_path / "p.txt").open("wb") as file:
         file.truncate(MAX_FILE_BYTES + 1)
-    assert "64 MiB" in faults(tmp_path, "prompts: p.txt")[0][2]
+    assert "32 MiB" in faults(tmp_path, "prompts: p.txt")[0][2]
 
 
 @pytest.mark.parametrize(
@@ -216,5 +223,37 @@ def test_a_row_with_its_own_shape_is_checked(tmp_path: Path, row: str, parallel:
 
 
 def test_pictures_have_a_limit(tmp_path: Path) -> None:
-    found = faults(tmp_path, "prompts: [a]", "images_per_prompt: 1000000000")
+    found = faults(tmp_path, "prompts: [a, b]", "images_per_prompt: 60000")
     assert [(code, line) for code, line, _ in found] == [("DC305", 5)]
+
+
+def test_a_column_names_the_rows(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("id,prompt\nfox-1,a red fox\n7,a boat\n", encoding="utf-8")
+    output = "id_column: id\noutput:\n  name: '{id}-{seed}'"
+    found = rows(tmp_path, "prompts: p.csv", output)
+    assert [(row["id"], row["args"]) for row in found] == [("fox-1", {}), ("7", {})]
+    assert "id" not in rows(tmp_path, "prompts: [a]")[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "said"),
+    [
+        ("id,prompt\nx,a\n,b\n", "id", "row 2 of `p.csv` has no name under `id`"),
+        ("id,prompt\nx,a\n", "name", "row 1 of `p.csv` has no name under `name`"),
+        ("id,prompt\nx,a\n", "prompt", "is an argument of the row"),
+    ],
+)
+def test_a_column_that_names_no_row(tmp_path: Path, text: str, column: str, said: str) -> None:
+    (tmp_path / "p.csv").write_text(text, encoding="utf-8")
+    ((code, line, message),) = faults(tmp_path, "prompts: p.csv", f"id_column: {column}")
+    assert (code, line) == ("DC305", 6)
+    assert said in message
+
+
+def test_names_by_the_column_stay_in_the_folder_and_apart(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("id,prompt\n../x,a\n", encoding="utf-8")
+    name = "id_column: id\noutput: {name: '{id}'}"
+    assert "leads out" in faults(tmp_path, "prompts: p.csv", name)[0][2]
+    (tmp_path / "p.csv").write_text("id,prompt\nx,a\nx,b\n", encoding="utf-8")
+    assert "the same file" in faults(tmp_path, "prompts: p.csv", name)[0][2]
+    assert "without `run.id_column`" in faults(tmp_path, "prompts: [a]\noutput: {name: '{id}'}")[0][2]

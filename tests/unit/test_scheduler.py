@@ -1,8 +1,11 @@
 """`model.scheduler`: its class, or only other settings for the model's own."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 from dcompile.driver import compile_recipe
+from dcompile.facts.schedulers import known_schedulers, scheduler_facts
 
 RECIPE = Path(__file__).resolve().parents[2] / "recipes" / "flux1-dev-tensor4.yaml"
 
@@ -14,5 +17,50 @@ def test_settings_alone_keep_the_class_of_the_model() -> None:
 
 
 def test_a_stochastic_setting_of_the_own_class_forbids_batches() -> None:
-    sets = ["model.scheduler.stochastic_sampling=true", "run.batch=2"]
+    sets = ["model.scheduler.stochastic_sampling=true", "run.batch=2", "run.prompts=[a fox, a boat]"]
     assert [found.code for found in compile_recipe(RECIPE, sets).diagnostics] == ["DC414"]
+
+
+def test_one_picture_makes_no_batch() -> None:
+    sets = ["model.scheduler.stochastic_sampling=true", "run.batch=2", "run.prompts=[a fox]"]
+    assert compile_recipe(RECIPE, sets).is_valid
+
+
+def test_what_the_probe_found_agrees_with_the_published_lists() -> None:
+    karras = {name for name in known_schedulers() if scheduler_facts(name).denoises}  # type: ignore[union-attr]
+    flow = {name for name in known_schedulers() if {} in scheduler_facts(name).flow}  # type: ignore[union-attr]
+    assert {"DDIMScheduler", "EulerDiscreteScheduler", "LCMScheduler", "UniPCMultistepScheduler"} <= karras
+    assert {"FlowMatchEulerDiscreteScheduler", "FlowMatchLCMScheduler", "LTXEulerAncestralRFScheduler"} <= flow
+    assert karras.isdisjoint(flow | {"EDMEulerScheduler", "DDIMInverseScheduler", "UnCLIPScheduler"})
+
+
+def test_the_classes_that_draw_noise() -> None:
+    noisy = {name for name in known_schedulers() if scheduler_facts(name).noise}  # type: ignore[union-attr]
+    assert {
+        "DDPMScheduler",
+        "EulerAncestralDiscreteScheduler",
+        "KDPM2AncestralDiscreteScheduler",
+        "LCMScheduler",
+    } < noisy
+    assert {"TCDScheduler", "SASolverScheduler", "FlowMatchLCMScheduler", "FlowMatchEulerDiscreteScheduler"} < noisy
+    assert noisy.isdisjoint({"DDIMScheduler", "EulerDiscreteScheduler", "UniPCMultistepScheduler", "PNDMScheduler"})
+    plain = scheduler_facts("FlowMatchEulerDiscreteScheduler")
+    assert plain is not None
+    assert not plain.draws_noise(plain.arguments)
+    assert plain.draws_noise({**plain.arguments, "stochastic_sampling": True})
+
+
+def test_a_hint_names_the_settings_that_make_the_class_fit() -> None:
+    sets = ["model.scheduler={class: UniPCMultistepScheduler}"]
+    (found,) = compile_recipe(RECIPE, sets).diagnostics
+    assert (found.code, found.path) == ("DC442", ("model", "scheduler", "class"))
+    assert found.hint == "set `prediction_type: flow_prediction`, `use_flow_sigmas: true`"
+    assert "refuses `mu` and `sigmas` with `use_flow_sigmas: false`" in found.message
+
+
+def test_schedulers_are_read_only_where_a_recipe_needs_them() -> None:
+    code = (
+        "from pathlib import Path; from dcompile.facts import schedulers; from dcompile.driver import compile_recipe; "
+        f"assert compile_recipe(Path({str(RECIPE)!r})).is_valid; assert schedulers._table.cache_info().currsize == 0"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

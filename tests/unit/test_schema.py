@@ -10,6 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 from dcompile.recipe.decode import decode
+from dcompile.recipe.examples import EXAMPLES
 from dcompile.recipe.schema import recipe_schema, schema_text
 from dcompile.source.parse import parse
 
@@ -32,6 +33,14 @@ def test_the_file_is_current() -> None:
     )
 
 
+@pytest.mark.parametrize("recipe", sorted((FILE.parents[1] / "recipes").glob("*.yaml")), ids=lambda file: file.name)
+def test_every_recipe_of_the_repository_names_it(recipe: Path) -> None:
+    """The YAML language server takes the path from the recipe's folder."""
+    first = recipe.read_text(encoding="utf-8").splitlines()[0]
+    assert first.startswith("# yaml-language-server: $schema=")
+    assert (recipe.parent / first.partition("$schema=")[2]).resolve() == FILE
+
+
 def test_it_is_a_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(json.loads(schema_text()))
 
@@ -40,6 +49,50 @@ def test_every_key_is_described() -> None:
     objects = [node for node in nodes(recipe_schema()) if isinstance(node.get("properties"), dict)]
     missing = [name for node in objects for name, entry in node["properties"].items() if not entry.get("description")]
     assert missing == []
+
+
+def entries() -> dict[str, dict[str, Any]]:
+    """Every key of every section: `Run.steps`."""
+    schema = recipe_schema()
+    sections = {"Recipe": schema, **schema["$defs"]}
+    return {
+        f"{section}.{name}": entry
+        for section, node in sections.items()
+        for name, entry in node.get("properties", {}).items()
+    }
+
+
+def required() -> set[str]:
+    schema = recipe_schema()
+    sections = {"Recipe": schema["else"], **schema["$defs"]}
+    return {f"{section}.{name}" for section, node in sections.items() for name in node.get("required", ())}
+
+
+def test_an_editor_can_complete_every_key() -> None:
+    """A list of values (an enum, true and false) or an example; and the default, where the key may be left out."""
+    found = entries()
+    bare = [
+        name
+        for name, entry in found.items()
+        if not entry.get("examples")
+        and not any(word in json.dumps(entry) for word in ('"enum"', '"const"', '"boolean"'))
+    ]
+    assert bare == []
+    assert [name for name, entry in found.items() if "default" not in entry] == sorted(
+        required() | {"Recipe.extends"}, key=list(found).index
+    )
+    assert set(EXAMPLES) <= set(found)
+
+
+@pytest.mark.parametrize("name", entries())
+def test_examples_and_defaults_are_valid(name: str) -> None:
+    schema = recipe_schema()
+    entry = entries()[name]
+    validator = jsonschema.Draft202012Validator({**entry, "$defs": schema["$defs"]})
+    for example in entry.get("examples", ()):
+        validator.validate(example)
+    if "default" in entry and name not in ("Recipe.model",):
+        validator.validate(entry["default"])
 
 
 def test_unknown_keys_are_refused() -> None:

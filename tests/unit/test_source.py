@@ -6,10 +6,11 @@ import time
 from pathlib import Path
 
 import pytest
-from dcompile.core.diagnostics import Diagnostic, Span
+from dcompile.core.diagnostics import Diagnostic, Severity, Span
+from dcompile.core.safe_text import redact
 from dcompile.source import scalars
 from dcompile.source.document import Document
-from dcompile.source.faults import FAULTS, redact
+from dcompile.source.faults import FAULTS
 from dcompile.source.overrides import apply_overrides
 from dcompile.source.parse import parse
 from dcompile.source.read import read
@@ -293,6 +294,73 @@ def test_files_and_variables(tmp_path: Path, text: str, expected: list[tuple[str
         (folder / f"x{index}.yaml").write_text(f"extends: x{index + 1}.yaml\n")
     _, found = read(folder / "r.yaml")
     assert places(found)[:1] == expected
+
+
+def test_a_finding_in_a_base_names_the_way_there(tmp_path: Path) -> None:
+    from dcompile.cli.render import locate
+    from dcompile.driver import compile_recipe
+
+    folder = written(
+        tmp_path,
+        base="version: 1\nmodel: {id: a/b}\nrun:\n  stps: 3\n",
+        middle="extends: base.yaml\nrun: {sed: 1}\n",
+        r="extends: middle.yaml\ndevices: d.yaml\nrun: {width: x}\n",
+        d="gpu: l4\nnods: 2\n",
+        bad="extends: broken.yaml\n",
+        broken="a: 1\na: 2\n",
+        lost="extends: bad2.yaml\n",
+        bad2="extends: none.yaml\n",
+    )
+    done = compile_recipe(folder / "r.yaml")
+    found = locate(done.diagnostics, done.document, str(folder / "r.yaml"), strict=False)
+    said = {(Path(f.file).name, f.span.line): f.diagnostic.message.partition(" (")[2] for f in found}
+    assert said == {
+        ("base.yaml", 2): "r.yaml -> middle.yaml -> base.yaml)",
+        ("base.yaml", 4): "r.yaml -> middle.yaml -> base.yaml)",
+        ("middle.yaml", 2): "r.yaml -> middle.yaml)",
+        ("d.yaml", 2): "r.yaml -> d.yaml)",
+        ("r.yaml", 3): "",
+    }
+    (fault,) = read(folder / "bad.yaml")[1][:1]
+    assert (Path(fault.file or "").name, fault.span and fault.span.line) == ("broken.yaml", 2)
+    assert fault.message.endswith("(bad.yaml -> broken.yaml)")
+    (fault,) = read(folder / "lost.yaml")[1]
+    assert Path(fault.file or "").name == "bad2.yaml"
+    assert fault.message.endswith("(lost.yaml -> bad2.yaml)")
+
+
+def test_all_files_of_a_chain_share_one_bound(tmp_path: Path) -> None:
+    body = "".join(f"  k{index}: 1\n" for index in range(9_000))
+    folder = written(tmp_path, r=f"extends: b.yaml\na:\n{body}", b=f"extends: c.yaml\na:\n{body}", c=f"a:\n{body}")
+    assert places(read(folder / "r.yaml")[1]) == [("DC102", 1, 10)]
+    assert read(folder / "b.yaml")[1] == ()
+
+
+def test_more_findings_than_anyone_reads_are_cut(tmp_path: Path) -> None:
+    found = parse("a: 1\n" * 500, "r.yaml")[1]
+    assert [item.code for item in found] == ["DC111"] * 100 + ["DC120"]
+    assert found[-1].span == Span(102, 1, 102, 2)
+    folder = written(tmp_path, r="a:\n" + "".join(f"  k{index}: ${{X}}\n" for index in range(300)))
+    assert [item.code for item in read(folder / "r.yaml")[1]] == ["DC127"] * 100 + ["DC120"]
+
+
+def test_messages_are_safe_to_print() -> None:
+    long = Diagnostic("DC401", Severity.ERROR, f"`{'x' * 5000}\x1b[31m` of `y\u202e` {'z' * 3000}", "\x00")
+    assert len(long.message) < 2100
+    assert (long.message + long.hint).isprintable()
+    assert long.message.startswith("`" + "x" * 80 + "...")
+
+
+def test_line_breaks_of_every_kind_count_alike() -> None:
+    for end in ("\n", "\r\n", "\r"):
+        text = end.join(["a: 1", "b:\t2", "c: \x07", ""])
+        assert places(parse(text.replace("\x07", "1"), "r.yaml")[1]) == [("DC106", 2, 3)]
+        assert places(parse(text.encode(), "r.yaml")[1]) == [("DC104", 3, 4)]
+
+
+def test_a_syntax_error_lies_inside_the_file() -> None:
+    (found,) = parse("-\n.", "r.yaml")[1]
+    assert (found.code, found.span) == ("DC101", Span(2, 2, 2, 3))
 
 
 def test_variables_and_devices_are_filled_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

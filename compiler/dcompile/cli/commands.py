@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
+import os
+import re
+import shutil
 import sys
 from pathlib import Path
 
 from dcompile.cli import render
-from dcompile.core.diagnostics import Severity, dotted
+from dcompile.core.diagnostics import Diagnostic, Severity, dotted
 from dcompile.core.units import format_bytes
 from dcompile.driver import Compiled, compile_recipe
-
-EXTRA = {
-    "torch": "run",
-    "diffusers": "run",
-    "transformers": "run",
-    "accelerate": "run",
-    "safetensors": "run",
-    "PIL": "run",
-    "peft": "lora",
-    "imageio_ffmpeg": "video",
-}
+from dcompile.facts.resolve import BROKEN_WEIGHTS
 
 
 def _compile(options: argparse.Namespace, file: str) -> Compiled:
-    return compile_recipe(Path(file), options.set, [Path(root) for root in options.root])
+    return compile_recipe(Path(file), overrides(options), [Path(root) for root in options.root])
+
+
+def overrides(options: argparse.Namespace) -> list[str]:
+    """What the command line puts in place of the recipe's own: the machine first, then single values."""
+    if options.devices is None:
+        return list(options.set)
+    return [f"devices={json.dumps(os.path.relpath(options.devices))}", *options.set]
 
 
 def _is_foreign(compiled: Compiled) -> bool:
@@ -49,81 +48,100 @@ def check(options: argparse.Namespace) -> int:
         if options.skip_foreign and _is_foreign(compiled):
             print(f"dcompile: {file}: skipped, it is no recipe", file=sys.stderr)
             continue
+        if options.fix or options.diff:
+            compiled = _fix(options, file, compiled)
         findings += render.locate(compiled.diagnostics, compiled.document, file, options.strict)
+        # Notes about this machine are not raised: with the same options the verdict is the same everywhere.
+        findings += render.locate(_other_versions(compiled), compiled.document, file, strict=False)
     wrong = any(finding.diagnostic.severity is Severity.ERROR for finding in findings)
-    if options.format == "json":
-        print(render.as_json(findings))
-    elif findings:
-        print(render.as_text(findings, render.wants_colour(sys.stdout)))
+    if options.format == "text":
+        text = render.as_text(findings, render.wants_colour(sys.stdout))
+    elif options.format == "json":
+        text = render.as_json(findings)
+    else:
+        from dcompile.cli.formats import as_github, as_sarif
+
+        text = as_github(findings) if options.format == "github" else as_sarif(findings)
+    if text:
+        print(text)
     if options.format == "text" and not wrong and not unreadable:
         count = len(options.recipes)
         print(f"dcompile: {count} file{'s' if count != 1 else ''} checked, no errors", file=sys.stderr)
     return 2 if unreadable else int(wrong)
 
 
-def _report(compiled: Compiled) -> None:
-    """Print a recipe's diagnostics to stderr; they are not the result of the command."""
-    findings = render.locate(compiled.diagnostics, compiled.document, str(compiled.file), strict=False)
-    if findings:
-        print(render.as_text(findings, render.wants_colour(sys.stderr)), file=sys.stderr)
+def _fix(options: argparse.Namespace, file: str, compiled: Compiled) -> Compiled:
+    """Mend a recipe's text, or show how; what is still wrong with it is the result."""
+    from dcompile.cli.fix import difference, fixed, write
+
+    old = Path(file).read_bytes()
+    roots = [Path(root) for root in options.root]
+    new, changes = fixed(file, old, lambda text: compile_recipe(Path(file), overrides(options), roots, text))
+    if options.diff:
+        print(difference(file, old, new), end="")
+        return compiled
+    if not changes:
+        return compiled
+    write(Path(file), new)
+    for change in changes:
+        print(f"dcompile: {file}:{change}", file=sys.stderr)
+    return _compile(options, file)
+
+
+def _other_versions(compiled: Compiled) -> list[Diagnostic]:
+    """What is installed here in another version. Not part of the verdict, which is the same on every machine."""
+    from dcompile.cli.environment import version_warnings
+
+    if compiled.recipe is None or compiled.plan_json is None:
+        return []
+    return version_warnings(compiled.plan_json["requires"], compiled.recipe.requires)
+
+
+def compile_or_report(options: argparse.Namespace) -> Compiled | None:
+    """The compiled recipe of a command that needs a valid one; its diagnostics go to stderr."""
+    compiled = _compile(options, options.recipe)
+    render.report(compiled)
+    return compiled if compiled.is_valid else None
 
 
 def _write(compiled: Compiled) -> Path | None:
-    from dcompile.emit.bundle import write_bundle
+    from dcompile.emit.bundle import bundle_folder, write_bundle
 
-    _report(compiled)
-    if not compiled.is_valid or compiled.plan_json is None:
+    render.report(compiled)
+    if not compiled.is_valid or compiled.plan_json is None or compiled.bundle is None:
         return None
-    return write_bundle(compiled.plan_json, Path("build") / compiled.plan_json["name"])
+    return write_bundle(compiled.bundle, bundle_folder(compiled.plan_json))
 
 
 def compile_(options: argparse.Namespace) -> int:
-    """`dcompile RECIPE`: write the bundle and print what lies on each device."""
-    from dcompile.emit.plan_json import summary_lines
+    """`dcompile RECIPE`: write the bundle and print what lies on each device; `--check` asks whether it is current."""
+    from dcompile.cli.summary import summary_lines
 
+    if options.check:
+        from dcompile.cli.diff import check_bundle
+
+        current = compile_or_report(options)
+        return 1 if current is None else check_bundle(current)
     compiled = _compile(options, options.recipe)
     path = _write(compiled)
     if path is None or compiled.plan_json is None:
         return 1
-    print("\n".join(summary_lines(compiled.plan_json)))
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
+    print("\n".join(summary_lines(compiled.plan_json, width, render.wants_colour(sys.stdout))))
     print(f"  written: {path.parent}/")
     return 0
 
 
-def missing_extras(plan: dict[str, object], packages: dict[str, str] | None = None) -> list[str]:
-    """The extras that a plan needs and this environment lacks, in order."""
-    program = plan["program"]
-    if not isinstance(program, dict):
-        raise TypeError("a plan has a program")
-    needed = {name for name, extra in EXTRA.items() if extra == "run"}
-    if program["pipeline"]["adapters"]:
-        needed.add("peft")
-    if program["output"]["format"] == "mp4":
-        needed.add("imageio_ffmpeg")
-    wanted = packages or EXTRA
-    return sorted({wanted[name] for name in needed if importlib.util.find_spec(name) is None})
-
-
-def differing_versions(requires: dict[str, str]) -> str:
-    """What is installed against what the plan is for, as a sentence; empty where they agree."""
-    from importlib.metadata import version
-
-    from dcompile.core.versions import same_minor, satisfies
-
-    for name, wanted in requires.items():
-        here = version(name)
-        if not (satisfies(here, wanted) if wanted[:1] in "<>=!" else same_minor(here, wanted)):
-            return f"the plan is for {name} {wanted}, and {here} is installed"
-    return ""
-
-
 def run(options: argparse.Namespace) -> int:
     """`dcompile run RECIPE`: compile, then start the ranks."""
+    from dcompile.cli import environment
+
     compiled = _compile(options, options.recipe)
     path = _write(compiled)
     if path is None or compiled.plan_json is None or compiled.recipe is None:
-        return 1
-    missing = missing_extras(compiled.plan_json)
+        is_broken = {item.code for item in compiled.diagnostics if item.severity is Severity.ERROR} == {BROKEN_WEIGHTS}
+        return 4 if is_broken else 1
+    missing = environment.missing_extras(compiled.plan_json)
     if missing:
         extras = ",".join(missing)
         print(f"dcompile: running needs more packages: pip install 'dcompile[{extras}]'", file=sys.stderr)
@@ -132,9 +150,8 @@ def run(options: argparse.Namespace) -> int:
         message = "the recipe asks for code from the model's repository: confirm it with --trust-remote-code"
         print(f"dcompile: {message}", file=sys.stderr)
         return 2
-    differing = differing_versions(compiled.plan_json["requires"])
-    if differing:
-        print(f"dcompile: {differing}", file=sys.stderr)
+    for name, wanted, here in environment.other_versions(compiled.plan_json["requires"]):
+        print(f"dcompile: the plan is for {name} {wanted}, and {here} is installed", file=sys.stderr)
         return 2
     from dcompile.runtime.launch import run_plan
 
@@ -151,7 +168,7 @@ def config(options: argparse.Namespace) -> int:
 
     compiled = _compile(options, options.recipe)
     if compiled.recipe is None or compiled.document is None:
-        _report(compiled)
+        render.report(compiled)
         return 1
     full = canonical(compiled.recipe)
     if isinstance(full["parallel"], dict) and full["parallel"]["auto"] is None:
@@ -172,33 +189,10 @@ def config(options: argparse.Namespace) -> int:
 
 def schema(options: argparse.Namespace) -> int:
     """`dcompile schema [recipe|plan]`."""
-    from dcompile.emit.schema import plan_schema
+    from dcompile.core.plan_schema import plan_schema
     from dcompile.recipe.schema import schema_text
 
     print(schema_text() if options.which == "recipe" else json.dumps(plan_schema(), indent=2) + "\n", end="")
-    return 0
-
-
-def models(options: argparse.Namespace) -> int:
-    """`dcompile models`: what is known without a network."""
-    from dcompile.facts import registry
-    from dcompile.layout.tokens import divisors
-
-    known = [(name, registry.load_model(name)) for name in registry.known_models()]
-    if options.format == "text":
-        for name, facts in known:
-            print(f"{name:<48} {facts.pipeline}")
-        return 0
-    rows = []
-    for name, facts in known:
-        for denoiser in facts.denoisers:
-            part = facts.components[denoiser]
-            degrees = list(divisors(part.heads or 1)) if part.tensor_plan else []
-            tensor = {"plan": "builtin" if part.tensor_plan else "none", "degrees": degrees, "verified": False}
-            context = {"plan": "builtin" if part.context_plan else "none", "splits_text": part.context_splits_text}
-            row = {"id": name, "class": part.class_name, "family": facts.family, "diffusers": facts.diffusers}
-            rows.append({**row, "tensor": tensor, "context": context})
-    print(json.dumps(rows, indent=2))
     return 0
 
 
@@ -208,7 +202,8 @@ def hardware(options: argparse.Namespace) -> int:
 
     known = [registry.load_hardware(name) for name in registry.known_hardware()]
     if options.format == "json":
-        print(json.dumps([vars(device) for device in known], indent=2))
+        table = [{key: value for key, value in vars(device).items() if key != "measured"} for device in known]
+        print(json.dumps(table, indent=2))
         return 0
     for device in known:
         print(f"{device.name:<18} {device.kind:<5} {format_bytes(device.memory_bytes):>11}  {device.link}")
@@ -223,11 +218,11 @@ def init(options: argparse.Namespace) -> int:
     if path.exists():
         print(f"dcompile: {path} exists; name another file with --output", file=sys.stderr)
         return 2
-    text, chosen, problem = recipe_text(options.model)
+    text, chosen, problem = recipe_text(options.model, path.parent)
     if problem:
         print(f"dcompile: {problem}", file=sys.stderr)
         return 1
-    from dcompile.emit.bundle import write_whole
+    from dcompile.core.files import write_whole
 
     write_whole(path, text)
     print(f"{path}: {chosen}")
@@ -235,18 +230,29 @@ def init(options: argparse.Namespace) -> int:
 
 
 def explain(options: argparse.Namespace) -> int:
-    """`dcompile explain DC401`: the rule's page."""
+    """`dcompile explain DC401`: the code's page; `dcompile explain RECIPE`: why this plan."""
+    from dcompile.cli.fixable import said_of
+    from dcompile.cli.rule_pages import family_of, text_of
     from dcompile.codes import CODES
-    from dcompile.rules.catalog import FIT_RULES, RULES
 
-    code = options.code.upper()
-    if code not in CODES:
-        print(f"dcompile: there is no code {options.code}; codes look like DC401", file=sys.stderr)
+    code = options.what.upper()
+    if code in CODES:
+        family, where = family_of(code)
+        text = f"{text_of(code)}\n\n{said_of(code)}\n\n{family}: {where}."
+        if options.format == "json":
+            print(json.dumps({"code": code, "name": CODES[code], "text": text}, indent=2))
+        else:
+            print(f"{code} {CODES[code]}\n\n{text}")
+        return 0
+    if re.fullmatch(r"DC\d*", code) and not Path(options.what).exists():
+        print(f"dcompile: there is no code {options.what}; codes look like DC401", file=sys.stderr)
         return 2
-    print(f"{code} {CODES[code]}\n")
-    for rule in (*RULES, *FIT_RULES):
-        if rule.code == code:
-            print((sys.modules[rule.check.__module__].__doc__ or "").strip())
-            return 0
-    print(f"Found while the recipe is read: {CODES[code].replace('-', ' ')}.")
+    from dcompile.cli.explain import explain_lines, explanation
+
+    compiled = _compile(options, options.what)
+    render.report(compiled)
+    if not compiled.is_valid:
+        return 1
+    found = explanation(compiled)
+    print(json.dumps(found, indent=2) if options.format == "json" else "\n".join(explain_lines(found)))
     return 0

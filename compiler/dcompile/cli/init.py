@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
-import importlib.util
+import json
+import os
+from pathlib import Path
 
+from dcompile.core.meant import nearest
 from dcompile.core.units import GIB, format_bytes
 from dcompile.facts import registry
 
-TEXT = """# {purpose}
+TEXT = """{modeline}# {purpose}
 # dcompile run {file}
 version: 1
 model:
@@ -27,28 +29,59 @@ output:
 """
 
 
+SCHEMA_FILES = ("recipe.schema.json", "schemas/recipe.schema.json")
+_LARGEST_SCHEMA = 2**20
+
+
+def schema_beside(folder: Path) -> str | None:
+    """The recipes' schema in a folder or one above it, as a recipe in the folder would name it; None without one.
+
+    An address on the network is not written: none is promised to be there.
+    """
+    here = folder.resolve()
+    for above in (here, *here.parents):
+        for name in SCHEMA_FILES:
+            relative = os.path.relpath(above / name, here).replace(os.sep, "/")
+            if _is_schema(above / name) and not any(letter.isspace() for letter in relative):
+                return relative
+    return None
+
+
+def _is_schema(file: Path) -> bool:
+    try:
+        if not file.is_file() or file.stat().st_size > _LARGEST_SCHEMA:
+            return False
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and found.get("title") == "dcompile recipe"
+
+
 def devices_here() -> tuple[str, int, int]:
     """Kind, number and memory (bytes of the smallest) of this machine's accelerators; `cpu` where there is none."""
-    if importlib.util.find_spec("torch") is not None:
-        import torch
+    from dcompile.machine.devices import look
 
-        if torch.cuda.is_available():
-            count = torch.cuda.device_count()
-            return "cuda", count, min(torch.cuda.get_device_properties(i).total_memory for i in range(count))
-        if torch.xpu.is_available():
-            count = torch.xpu.device_count()
-            return "xpu", count, min(torch.xpu.get_device_properties(i).total_memory for i in range(count))
-    return "cpu", 1, 0
+    machine = look()
+    return machine.kind, len(machine.devices), machine.smallest_bytes
 
 
-def recipe_text(model_id: str) -> tuple[str, str, str]:
-    """The recipe, a sentence about what was chosen, and the problem where there is one."""
+def recipe_text(model_id: str, folder: Path) -> tuple[str, str, str]:
+    """The recipe, a sentence about what was chosen, and the problem where there is one.
+
+    Args:
+        model_id: a known hub id.
+        folder: where the recipe will lie; an editor finds the schema from there.
+    """
     known = registry.known_models()
     if model_id not in known:
-        close = difflib.get_close_matches(model_id, known, n=1)
-        hint = f"did you mean `{close[0]}`?" if close else "`dcompile models` lists them"
+        near = nearest(model_id, known)
+        hint = f"did you mean `{near}`?" if near else "`dcompile models` lists them"
         return "", "", f"`{model_id}` is not a known model; {hint}"
     facts = registry.load_model(model_id)
+    if facts.pictures:
+        needs = f"{facts.pipeline} needs {' and '.join(f'`{name}`' for name in facts.pictures)}"
+        is_picture = facts.pictures == ("image",)
+        return "", "", f"{needs}: {'name it as `images` of `run`' if is_picture else 'recipes cannot give that yet'}"
     kind, count, memory_bytes = devices_here()
     dtype = "float32" if kind == "cpu" else "bfloat16"
     if kind == "cpu":
@@ -57,7 +90,9 @@ def recipe_text(model_id: str) -> tuple[str, str, str]:
         devices = f"  kind: {kind}\n  per_node: 1\n  memory: {memory_bytes // GIB}GiB"
         machine = f"{count} {kind} device(s) of {format_bytes(memory_bytes)}; it uses one"
     frames = facts.defaults.get("frames") if facts.tokens.get("frames") else None
+    schema = schema_beside(folder)
     text = TEXT.format(
+        modeline=f"# yaml-language-server: $schema={schema}\n" if schema else "",
         purpose=f"{model_id} with its own defaults",
         file="this file",
         model=model_id,
@@ -68,4 +103,8 @@ def recipe_text(model_id: str) -> tuple[str, str, str]:
         steps=facts.defaults.get("steps") or 28,
         frames=f"  frames: {frames}\n" if frames else "",
     )
-    return text, f"this machine has {machine}; size and steps are the model's own defaults", ""
+    said = f"this machine has {machine}; size and steps are the model's own defaults"
+    if not schema:
+        said += "\n  for completion in an editor: dcompile schema > recipe.schema.json beside it, and as its first line"
+        said += "\n  # yaml-language-server: $schema=recipe.schema.json"
+    return text, said, ""

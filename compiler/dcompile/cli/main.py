@@ -1,6 +1,7 @@
 """`dcompile`: arguments to stages to rendering, and the exit codes.
 
-0 fine, 1 the recipe is wrong, 2 the job could not be done, 4 the run failed, 130 interrupted.
+0 fine, 1 the recipe is wrong, 2 the job could not be done, 3 different or out of date (only with `--check` or
+`--exit-code`), 4 the run failed, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -11,17 +12,20 @@ import sys
 from collections.abc import Sequence
 
 from dcompile import __version__
-from dcompile.cli import commands
+from dcompile.cli import commands, diff, doctor, models, probe
 
 COMMANDS = {
     "check": commands.check,
     "run": commands.run,
     "config": commands.config,
     "schema": commands.schema,
-    "models": commands.models,
+    "models": models.models,
     "hardware": commands.hardware,
+    "doctor": doctor.doctor,
     "init": commands.init,
+    "probe": probe.probe,
     "explain": commands.explain,
+    "diff": diff.diff,
 }
 
 
@@ -43,10 +47,15 @@ def parser() -> argparse.ArgumentParser:
             _overrides(made)
         return made
 
-    command("compile", "check, plan and lower a recipe; write build/<name>/", recipe=True)
+    compile_ = command("compile", "check, plan and lower a recipe; write build/<name>/", recipe=True)
+    compile_.add_argument(
+        "--check", action="store_true", help="write nothing; exit 3 where build/<name>/ is not current"
+    )
     check = command("check", "find every mistake in recipes, without a GPU, weights or network")
     check.add_argument("recipes", metavar="FILE", nargs="+")
-    check.add_argument("--format", choices=("text", "json"), default="text")
+    check.add_argument("--format", choices=("text", "json", "github", "sarif"), default="text")
+    check.add_argument("--fix", action="store_true", help="make the edits for which there is exactly one right way")
+    check.add_argument("--diff", action="store_true", help="show what --fix would change, and change nothing")
     check.add_argument("--strict", action="store_true", help="warnings are errors")
     check.add_argument("--skip-foreign", action="store_true", help="skip files that are no recipes (for the hook)")
     _overrides(check)
@@ -59,17 +68,47 @@ def parser() -> argparse.ArgumentParser:
     schema = command("schema", "print a JSON Schema")
     schema.add_argument("which", nargs="?", choices=("recipe", "plan"), default="recipe")
     for name, text in (("models", "list the models known without a network"), ("hardware", "list the known devices")):
-        command(name, text).add_argument("--format", choices=("text", "json"), default="text")
+        made = command(name, text)
+        made.add_argument("--format", choices=("text", "json"), default="text")
+        if name == "models":
+            _add_model(made)
     init = command("init", "write a recipe that runs on this machine")
     init.add_argument("--model", required=True, metavar="ID", help="a known hub id")
     init.add_argument("--output", "-o", default="recipe.yaml", metavar="FILE")
-    explain = command("explain", "explain a code, such as DC401")
-    explain.add_argument("code")
+    check_up = command("doctor", "say what is installed, and what is missing for a recipe")
+    check_up.add_argument("recipe", metavar="RECIPE", nargs="?")
+    check_up.add_argument("--format", choices=("text", "json"), default="text")
+    _overrides(check_up)
+    measure = command("probe", "measure this machine and write a file that recipes can name as `devices`")
+    probe.add_arguments(measure)
+    _overrides(measure)
+    explain = command("explain", "explain a code, such as DC401, or why a recipe has the plan that it has")
+    explain.add_argument("what", metavar="CODE | RECIPE")
+    explain.add_argument("--format", choices=("text", "json"), default="text")
+    _overrides(explain)
+    compare = command("diff", "say what moves between two recipes or plans, per device and per step")
+    for side in ("a", "b"):
+        compare.add_argument(side, metavar=side.upper(), help="a recipe, a plan.json or a bundle's folder")
+    compare.add_argument("--format", choices=("text", "json"), default="text")
+    compare.add_argument("--exit-code", action="store_true", help="exit 3 where they differ")
+    compare.add_argument("--root", action="append", default=[], metavar="DIR", help="where bases of `extends` may lie")
     return top
+
+
+def _add_model(made: argparse.ArgumentParser) -> None:
+    text = "write a facts file for a model of your own, to commit beside the recipes"
+    add = made.add_subparsers(dest="action", metavar="add").add_parser("add", help=text, description=text)
+    add.add_argument("model", metavar="PATH_OR_ID", help="a folder, a .safetensors file, or an id in the hub's cache")
+    add.add_argument("--id", help="the id that recipes name; the folder's or file's name otherwise")
+    add.add_argument("--out", metavar="FILE", help=".dcompile/models/<owner>--<name>.json otherwise")
+    add.add_argument("--variant", help="the variant of the weight files, such as fp16")
+    add.add_argument("--revision", help="the branch, tag or commit in the hub's cache")
+    add.add_argument("--traceback", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
 
 def _overrides(made: argparse.ArgumentParser) -> None:
     made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a value; YAML")
+    made.add_argument("--devices", metavar="FILE", help="the machine: a file in place of the recipe's `devices`")
     made.add_argument("--root", action="append", default=[], metavar="DIR", help="where bases of `extends` may lie")
 
 

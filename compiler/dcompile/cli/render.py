@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TextIO
 
+from dcompile.cli.frames import frame, lines_of
 from dcompile.codes import CODES
 from dcompile.core.diagnostics import START, Diagnostic, Severity, Span, dotted
-from dcompile.source.document import Document
-from dcompile.source.faults import redact
+from dcompile.core.safe_text import printable
+from dcompile.driver import Compiled
+from dcompile.source.document import Document, say_chain
 
 COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.ADVICE: "36"}
 
@@ -36,6 +38,8 @@ def locate(diagnostics: Sequence[Diagnostic], document: Document | None, file: s
             place = (diagnostic.file or file, diagnostic.span)
         elif document is not None:
             place = document.position(diagnostic.path, key=diagnostic.is_key)
+            if chain := say_chain(document.chains.get(place[0], ())):
+                diagnostic = replace(diagnostic, message=diagnostic.message + chain)
         else:
             place = (file, START)
         found.append(Finding(diagnostic, *place))
@@ -49,7 +53,7 @@ def in_order(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def as_json(findings: Sequence[Finding]) -> str:
-    """One array of objects with the keys that DESIGN.md fixes."""
+    """One array of objects with the keys that other programs read."""
     return json.dumps([_object(finding) for finding in in_order(findings)], indent=2, ensure_ascii=False)
 
 
@@ -84,24 +88,18 @@ def as_text(findings: Sequence[Finding], colour: bool) -> str:
         diagnostic, span = finding.diagnostic, finding.span
         severity = diagnostic.severity.value
         label = f"\x1b[{COLOURS[diagnostic.severity]}m{severity}\x1b[0m" if colour else severity
-        lines.append(f"{finding.file}:{span.line}:{span.column}: {label} {diagnostic.code} {diagnostic.message}")
+        place = f"{printable(finding.file)}:{span.line}:{span.column}"
+        lines.append(f"{place}: {label} {diagnostic.code} {diagnostic.message}")
         if finding.file not in texts:
-            texts[finding.file] = _lines_of(finding.file)
-        source = texts[finding.file]
-        if 0 < span.line <= len(source) and source[span.line - 1].strip():
-            text = redact(source[span.line - 1].replace("\t", " "))[:160]
-            width = (
-                span.end_column - span.column if span.end_line == span.line else len(text.rstrip()) - span.column + 1
-            )
-            lines.append(f"  {span.line:>4} | {text}")
-            lines.append(f"       | {' ' * (span.column - 1)}{'^' * max(1, min(width, 161 - span.column))}")
+            texts[finding.file] = lines_of(finding.file)
+        lines += frame(texts[finding.file], span)
         if diagnostic.hint:
             lines.append(f"       = help: {diagnostic.hint}")
     return "\n".join(lines)
 
 
-def _lines_of(file: str) -> list[str]:
-    try:
-        return Path(file).read_text(encoding="utf-8-sig", errors="replace").splitlines()
-    except OSError:
-        return []  # the place is `--set` or a file that is gone: the message stands without its line
+def report(compiled: Compiled) -> None:
+    """Print a recipe's diagnostics to stderr: for commands whose result is something else."""
+    findings = locate(compiled.diagnostics, compiled.document, str(compiled.file), strict=False)
+    if findings:
+        print(as_text(findings, wants_colour(sys.stderr)), file=sys.stderr)

@@ -1,5 +1,6 @@
 """The codes of facts, rules and the CLI, with the name of the fault. `source/faults.py` and `recipe/faults.py` hold
-those of the text (DC1xx) and of the shape (DC2xx). A code is never used twice."""
+those of the text (DC1xx) and of the shape (DC2xx). A code is never used twice; DC630 was
+once taken."""
 
 from __future__ import annotations
 
@@ -15,6 +16,21 @@ FACTS: dict[str, str] = {
     "DC309": "text-too-long",
     "DC310": "requires-unmet",
     "DC311": "output-name",
+    "DC330": "needs-pictures",
+    "DC340": "dtypes-differ",
+    "DC341": "scale-of-merged-adapter",
+    "DC312": "unusable-facts-file",
+    "DC314": "class-not-asked",
+    "DC315": "other-version-installed",
+    "DC316": "broken-weights",
+    "DC360": "unusable-picture",
+    "DC361": "pictures-not-taken",
+    "DC362": "picture-count",
+    "DC363": "pipeline-misfit",
+    "DC364": "unclear-task",
+    "DC365": "no-steps-left",
+    "DC366": "pictures-in-batch",
+    "DC367": "picture-shape",
 }
 PARALLEL: dict[str, str] = {
     "DC400": "not-yet",
@@ -32,10 +48,52 @@ PARALLEL: dict[str, str] = {
     "DC412": "weight-not-divisible",
     "DC413": "adapter-under-tensor",
     "DC414": "stochastic-batch",
+    "DC415": "axis-degrees-differ",
+    "DC416": "mask-under-context",
+    "DC417": "context-plan-unusable",
+    "DC418": "launch-environment",
+    "DC419": "unknown-token-count",
+    "DC420": "no-effect",
+    "DC421": "padded-heads",
+    "DC422": "short-timeout",
+    "DC423": "image-text-boundary",
+    "DC460": "gpu-with-other-kind",
+    "DC461": "component-not-cut",
+    "DC462": "empty-device",
+    "DC430": "quantize-type",
+    "DC431": "quantize-on-cpu",
+    "DC432": "quantized-already",
+    "DC433": "quantize-single-file",
+    "DC434": "unknown-linear-layers",
+    "DC435": "offload-of-quantized",
+    "DC436": "merged-into-quantized",
+    "DC440": "unknown-scheduler",
+    "DC441": "scheduler-setting",
+    "DC442": "scheduler-misfit",
+    "DC443": "adapter-component",
+    "DC444": "unusable-adapter",
+    "DC445": "quantized-under-tensor",
+    "DC446": "planned-weight-missing",
+    "DC447": "tensor-argument",
+    "DC463": "tiling-of-no-autoencoder",
+    "DC470": "offload-of-split",
+    "DC490": "auto-bounds",
+    "DC491": "key-beside-auto",
 }
-MEMORY: dict[str, str] = {"DC501": "does-not-fit"}
+MEMORY: dict[str, str] = {
+    "DC501": "does-not-fit",
+    "DC502": "host-memory",
+    "DC503": "nearly-full",
+    "DC504": "decode-in-torch-29",
+    "DC530": "unusable-measurement",
+    "DC520": "offload-saves-nothing",
+    "DC590": "no-plan-fits",
+}
 ADVICE: dict[str, str] = {
     "DC601": "more-replicas-than-pictures",
     "DC602": "one-expert-split",
     "DC603": "tensor-over-slow-link",
+    "DC604": "guidance-without-effect",
+    "DC605": "unequal-devices",
+    "DC606": "weights-over-network",
 }

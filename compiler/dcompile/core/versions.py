@@ -22,6 +22,11 @@ def release(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in found.group().split(".")) if found else ()
 
 
+def is_specifier(text: str) -> bool:
+    """Whether every clause of a text is one."""
+    return all(_CLAUSE.match(clause) for clause in text.split(","))
+
+
 def satisfies(version: str, specifier: str) -> bool:
     """Whether a version meets every clause of a specifier. Missing numbers count as 0.
 
@@ -29,10 +34,9 @@ def satisfies(version: str, specifier: str) -> bool:
         ValueError: where the specifier is none, with a sentence for the user.
     """
     have = release(version)
-    for clause in specifier.split(","):
-        match = _CLAUSE.match(clause)
-        if match is None:
-            raise ValueError(f"`{specifier}` is not a version: write `>=0.42` or `>=0.42,<0.44`")
+    if not is_specifier(specifier):
+        raise ValueError(f"`{specifier}` is not a version: write `>=0.42` or `>=0.42,<0.44`")
+    for match in filter(None, map(_CLAUSE.match, specifier.split(","))):
         want = release(match.group(2))
         width = max(len(have), len(want))
         if not _COMPARE[match.group(1)](_padded(have, width), _padded(want, width)):

@@ -15,3 +15,7 @@ class FactsError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+
+class WeightsError(FactsError):
+    """A weight file that is missing or broken: the recipe may be right, and no job can run from it."""

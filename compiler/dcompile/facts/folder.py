@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections import Counter
 from collections.abc import Collection
+from contextlib import suppress
 from functools import lru_cache
 from math import prod
 from pathlib import Path
@@ -11,13 +14,19 @@ from typing import Any
 
 from dcompile.facts.errors import FactsError
 from dcompile.facts.grouping import group_parameters, stacked_blocks
-from dcompile.facts.registry import MODELS, read_json
+from dcompile.facts.pipelines import (
+    DENOISERS,
+    describe_pipeline,
+    fields_of,
+    whole,
+)
+from dcompile.facts.registry import MODELS, matrices_of, read_json
 from dcompile.facts.safetensors import read_header, read_json_file, weight_files
 from dcompile.facts.types import ComponentFacts, ModelFacts, TensorStyle
 
 __all__ = ["FactsError", "component_of_folder", "facts_of_folder"]
 
-_DENOISERS = ("transformer", "transformer_2", "unet", "prior")
+_MOST_ENTRIES = 200
 # Persistent buffers: in the weight files, but no parameters.
 _BUFFERS = ("position_ids", "running_mean", "running_var", "num_batches_tracked", "inv_freq")
 _UNKNOWN_CLASS: dict[str, Any] = {
@@ -27,33 +36,24 @@ _UNKNOWN_CLASS: dict[str, Any] = {
     "context_splits_text": False,
     "heads": None,
     "no_split": [],
+    "repeated_blocks": False,
+    "float32": [],
+    "unquantized": None,
     "blocks": None,
+    "buffers": [],
     "config_defaults": {},
-}
-_UNKNOWN_PIPELINE: dict[str, Any] = {
-    "family": "other",
-    "size": None,
-    "patch": 1,
-    "frames": 0,
-    "multiple": 1,
-    "text_limit": 0,
-    "call_args": {},
 }
 _NOT_A_PIPELINE = "a pipeline folder is what `pipeline.save_pretrained(...)` writes; `model.path` must name one"
 
 
 @lru_cache(maxsize=1)
-def _classes() -> dict[str, Any]:
+def known_classes() -> dict[str, Any]:
+    """What each class of diffusers and the usual text encoders can do, by name."""
     return dict(read_json(MODELS / "classes.json")["classes"])
 
 
-@lru_cache(maxsize=1)
-def _pipelines() -> dict[str, Any]:
-    return dict(read_json(MODELS / "pipelines.json")["pipelines"])
-
-
 def facts_of_folder(path: Path, variant: str | None = None) -> ModelFacts:
-    """The facts of a local diffusers pipeline.
+    """The facts of a local diffusers pipeline, read once while its files stay as they are.
 
     Args:
         path: the folder that holds `model_index.json`.
@@ -62,6 +62,23 @@ def facts_of_folder(path: Path, variant: str | None = None) -> ModelFacts:
     Raises:
         FactsError: where a file is missing, damaged or cut off.
     """
+    return _facts_of_state(path, variant, _state(path))
+
+
+def _state(path: Path) -> tuple[tuple[str, int, int], ...]:
+    """Name, size and time of the files of a pipeline's folder and of its components' folders."""
+    found = []
+    with suppress(OSError):  # a folder that is not there is for the caller to say
+        for folder in (path, *(entry for entry in sorted(path.iterdir())[:_MOST_ENTRIES] if entry.is_dir())):
+            for entry in os.scandir(folder):
+                status = entry.stat()
+                found.append((entry.path, status.st_size, status.st_mtime_ns))
+    return tuple(found)
+
+
+@lru_cache(maxsize=16)
+def _facts_of_state(path: Path, variant: str | None, state: object) -> ModelFacts:
+    """The facts of a folder whose files are as `state` says."""
     if not (path / "model_index.json").is_file():
         what = "is no folder" if not path.is_dir() else "holds no `model_index.json`"
         raise FactsError(f"`{path}` {what}", _NOT_A_PIPELINE)
@@ -69,7 +86,12 @@ def facts_of_folder(path: Path, variant: str | None = None) -> ModelFacts:
     pipeline_class = index.get("_class_name")
     if not isinstance(pipeline_class, str):
         raise FactsError(f"`{path / 'model_index.json'}` does not name its pipeline class", _NOT_A_PIPELINE)
-    pipeline = _pipelines().get(pipeline_class, _UNKNOWN_PIPELINE)
+    if "Combined" in pipeline_class:
+        hint = "name the folder of one of them, such as its decoder's"
+        raise FactsError(f"{pipeline_class} is several pipelines in one, whose parts are loaded one by one", hint)
+    pipeline = describe_pipeline(pipeline_class)
+    if len(index) > _MOST_ENTRIES:
+        raise FactsError(f"`{path / 'model_index.json'}` has more than {_MOST_ENTRIES} entries", _NOT_A_PIPELINE)
     components, scheduler = {}, {}
     for name, entry in index.items():
         if not (isinstance(entry, list) and len(entry) == 2 and all(isinstance(part, str) for part in entry)):
@@ -80,19 +102,15 @@ def facts_of_folder(path: Path, variant: str | None = None) -> ModelFacts:
             scheduler = {"class": class_name, **_public(config)}
         elif (path / name / "config.json").is_file():
             components[name] = component_of_folder(path / name, class_name, library, variant)
-        elif name in _DENOISERS or name.startswith(("vae", "text_encoder")):
+        elif name in DENOISERS or name.startswith(("vae", "text_encoder")):
             raise FactsError(f"`{path / name / 'config.json'}` is missing", "copy or download it there")
-    tokens = _tokens(pipeline, components)
+    if not any(name in components for name in DENOISERS):
+        raise FactsError(f"`{path}` has no denoiser (`{'`, `'.join(DENOISERS)}`)", _NOT_A_PIPELINE)
     return ModelFacts(
+        **fields_of(pipeline, components),
         id=path.name,
-        family=pipeline["family"],
         pipeline=pipeline_class,
-        components=components,
-        denoisers=tuple(name for name in _DENOISERS if name in components),
         scheduler=scheduler,
-        tokens=tokens,
-        call_args=dict(pipeline["call_args"]),
-        defaults=_defaults(pipeline, components),
         diffusers=read_json(MODELS / "pipelines.json")["diffusers"] if pipeline["call_args"] else "",
         source=f"the configs and weight headers in {path.name}",
         pipeline_config={
@@ -114,15 +132,21 @@ def component_of_folder(
     for file in weight_files(folder, variant):
         tensors |= read_header(file)
     tied = _tied(tensors, _flat(config))
-    shapes = {
-        name: shape
-        for name, (shape, _) in tensors.items()
-        if name.rpartition(".")[2] not in _BUFFERS and name not in tied
-    }
+    known = known_classes().get(class_name)
+    if known is None and library == "diffusers":
+        from dcompile.facts.probe import probe_class
+
+        known = probe_class(class_name, config)
+    unasked = known is None and library != "transformers"
+    known = known or _UNKNOWN_CLASS
+    own = set(known["buffers"])
+    stored = {name: shape for name, (shape, _) in tensors.items() if name.rpartition(".")[2] not in _BUFFERS}
+    buffers = {name: shape for name, shape in stored.items() if re.sub(r"\d+", "*", name) in own}
+    shapes = {name: shape for name, shape in stored.items() if name not in tied and name not in buffers}
     sizes: Counter[str] = Counter()
     for name, shape in shapes.items():
         sizes[tensors[name][1]] += prod(shape)
-    known = _classes().get(class_name, _UNKNOWN_CLASS)
+    shapes = {_own_name(name, known.get("stored_names", {})): shape for name, shape in shapes.items()}
     settings = known["config_defaults"] | _flat(config)
     stacks = dict(stacked_blocks(list(shapes)))
     wanted = known["blocks"] if known["blocks"] is not None else [name for name, count in stacks.items() if count > 1]
@@ -131,14 +155,27 @@ def component_of_folder(
         library=library,
         config=config,
         parameters=group_parameters(shapes),
+        buffers=group_parameters(buffers),
         tensor_plan=_tensor_plan(known, settings),
-        heads=(_whole(settings.get(known["heads"])) or None) if known["heads"] else None,
+        heads=(whole(settings.get(known["heads"])) or None) if known["heads"] else None,
         blocks=tuple((name, stacks[name]) for name in wanted if name in stacks),
         context_plan=known["context_plan"],
         context_splits_text=known["context_splits_text"],
         no_split=tuple(known["no_split"]),
         dtype=sizes.most_common(1)[0][0] if sizes else None,
+        repeated_blocks=known["repeated_blocks"],
+        float32=tuple(known["float32"]),
+        unquantized=matrices_of(known["unquantized"]),
+        is_guessed=unasked,
     )
+
+
+def _own_name(stored: str, prefixes: dict[str, str]) -> str:
+    """The class's name of a parameter that files keep under another one."""
+    for prefix, own in prefixes.items():
+        if stored.startswith(f"{prefix}."):
+            return own + stored.removeprefix(prefix)
+    return stored
 
 
 def _tied(tensors: Collection[str], config: dict[str, Any]) -> set[str]:
@@ -161,11 +198,6 @@ def _flat(config: dict[str, Any]) -> dict[str, Any]:
     return config | text if isinstance(text, dict) else config
 
 
-def _whole(value: object, otherwise: int = 0) -> int:
-    """A positive whole number of a config, or `otherwise` where the file has something else."""
-    return value if isinstance(value, int) and value > 0 else otherwise
-
-
 def _tensor_plan(known: dict[str, Any], settings: dict[str, Any]) -> tuple[TensorStyle, ...]:
     """The class's plan with the sizes of fused parts that this config gives."""
     sizes = {}
@@ -179,53 +211,3 @@ def _tensor_plan(known: dict[str, Any], settings: dict[str, Any]) -> tuple[Tenso
         TensorStyle(module, style, tuple(sizes.get(block, block) for block in blocks))
         for module, style, blocks in known["tensor_plan"]
     )
-
-
-def _latent_pixels(components: dict[str, ComponentFacts]) -> int:
-    """Pixels on the side of one latent, as the pipelines derive them from the autoencoder's config."""
-    vae = components.get("vae")
-    if vae is None:
-        return 8
-    config = vae.config
-    levels = config.get("block_out_channels")
-    if "temperal_downsample" in config:
-        halvings = config["temperal_downsample"]
-        default = 2 ** len(halvings) if isinstance(halvings, list) and len(halvings) < 8 else 8
-        return _whole(config.get("scale_factor_spatial"), default)
-    if "LTX" in vae.class_name:
-        return _whole(config.get("spatial_compression_ratio"), 32)
-    return int(2 ** (len(levels) - 1)) if isinstance(levels, list) and 0 < len(levels) < 9 else 8
-
-
-def _tokens(pipeline: dict[str, Any], components: dict[str, ComponentFacts]) -> dict[str, int]:
-    latent = _latent_pixels(components)
-    spatial = latent * pipeline["patch"]
-    limit = pipeline["text_limit"]
-    default = pipeline["call_args"].get("max_sequence_length") or limit or 77
-    frames = _whole(components["vae"].config.get("scale_factor_temporal") if "vae" in components else None)
-    return {
-        "spatial": spatial,
-        "frames": (frames or pipeline["frames"]) if pipeline["frames"] else 0,
-        "multiple": pipeline["multiple"] or spatial,
-        "text": limit or default,
-        "text_default": default,
-        "text_limit": limit,
-    }
-
-
-def _defaults(pipeline: dict[str, Any], components: dict[str, ComponentFacts]) -> dict[str, Any]:
-    """What a call uses when it is not told, as far as signature and configs say."""
-    call = pipeline["call_args"]
-    denoiser = next((components[name] for name in _DENOISERS if name in components), None)
-    sample = _whole(denoiser.config.get("sample_size")) if denoiser is not None else 0
-    side = (pipeline["size"] or sample) * _latent_pixels(components) or None
-    defaults = {
-        "height": call.get("height") or side,
-        "width": call.get("width") or side,
-        "frames": call.get("num_frames") or 1,
-        "steps": call.get("num_inference_steps"),
-        "guidance": call.get("guidance_scale"),
-    }
-    if "true_cfg_scale" in call:
-        defaults["true_cfg"] = call["true_cfg_scale"]
-    return defaults

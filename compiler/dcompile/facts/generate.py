@@ -1,7 +1,7 @@
 """Writes `models/*.json` from the installed classes on the meta device: `python -m dcompile.facts.generate`.
 
-The published configs come from `facts/published/`; no weights and no network are needed. Besides the probe this is the
-only module of the compiler that imports torch, diffusers and transformers.
+The published configs come from `facts/published/`; no weights and no network are needed. Besides the probe and the
+other `facts/generate_*.py` this is the only module of the compiler that imports torch, diffusers and transformers.
 """
 
 from __future__ import annotations
@@ -9,6 +9,10 @@ from __future__ import annotations
 import inspect
 import json
 import logging
+import re
+from functools import lru_cache
+from importlib.metadata import version
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +20,20 @@ import diffusers
 import torch
 import transformers
 from diffusers.hooks.tensor_parallel import PackedColwiseParallel, PackedRowwiseParallel
+from transformers.core_model_loading import revert_weight_conversion
+from transformers.integrations.peft import MIN_PEFT_VERSION
 
+from dcompile.facts.data_json import render
+from dcompile.facts.generate_attention import describe_attention
+from dcompile.facts.generate_pipelines import describe_pipelines, family_of
+from dcompile.facts.generate_quantize import kept_float32, unquantized
+from dcompile.facts.generate_schedulers import describe_schedulers
+from dcompile.facts.generate_tails import describe_tails
+from dcompile.facts.generate_uses import describe_uses
 from dcompile.facts.grouping import group_parameters
-from dcompile.facts.registry import MODELS, read_json
+from dcompile.facts.pipelines import DENOISERS, defaults_of, denoisers_of, guidance_of, tokens_of
+from dcompile.facts.project import file_name
+from dcompile.facts.registry import MODELS, decode_component, read_json
 
 PUBLISHED = Path(__file__).parent / "published"
 
@@ -44,66 +59,84 @@ _TRANSFORMERS_CLASSES = (
     "CLIPTextModelWithProjection",
     "CLIPVisionModelWithProjection",
     "Gemma2Model",
+    "LlamaForCausalLM",
     "LlamaModel",
     "Mistral3ForConditionalGeneration",
     "Qwen2_5_VLForConditionalGeneration",
     "Qwen3ForCausalLM",
+    "Qwen3Model",
     "SiglipVisionModel",
     "T5EncoderModel",
     "UMT5EncoderModel",
 )
+_LINEAR_STYLES = ("colwise", "rowwise")
+_WHOLE_STYLES = ("embedding_rowwise", "colwise_gather_output", "replicated_with_grad_allreduce")
 # Its own plan fails at the first forward in every mode (diffusers #14316 and #14317).
 _UNUSABLE_CONTEXT_PLAN = {"LTX2VideoTransformer3DModel"}
 _HEAD_KEYS = ("num_attention_heads", "num_heads")
 
-# What a family's pipelines have in common. `size` is a picture's side in latents where the call does not say (None: the
-# signature or the denoiser's `sample_size` does), `patch` the latents on a token's side, `frames` the temporal
-# compression, `multiple` what height and width must divide by (None: a token's side), `text_limit` the longest text (0:
-# no limit).
-_PIPELINES: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("Flux2", {"family": "flux2", "size": 128, "patch": 2, "frames": 0, "multiple": 1, "text_limit": 512}),
-    ("Flux", {"family": "flux", "size": 128, "patch": 2, "frames": 0, "multiple": 1, "text_limit": 512}),
-    ("QwenImage", {"family": "qwenimage", "size": 128, "patch": 2, "frames": 0, "multiple": 1, "text_limit": 1024}),
-    ("Wan", {"family": "wan", "size": None, "patch": 2, "frames": 4, "multiple": 16, "text_limit": 0}),
-    ("LTX2", {"family": "ltx2", "size": None, "patch": 1, "frames": 8, "multiple": 32, "text_limit": 0}),
-    ("LTX", {"family": "ltx", "size": None, "patch": 1, "frames": 8, "multiple": 32, "text_limit": 0}),
-    ("StableDiffusionXL", {"family": "sdxl", "size": None, "patch": 1, "frames": 0, "multiple": 8, "text_limit": 77}),
-    ("StableDiffusion3", {"family": "sd3", "size": None, "patch": 2, "frames": 0, "multiple": None, "text_limit": 512}),
-    ("StableDiffusion", {"family": "sd", "size": None, "patch": 1, "frames": 0, "multiple": 8, "text_limit": 77}),
-)
-_GENERIC = {"family": "other", "size": None, "patch": 1, "frames": 0, "multiple": 1, "text_limit": 0}
 
-
-def main() -> None:
-    """Writes every data file of `models/`."""
+def main(folder: Path = MODELS) -> None:
+    """Writes every data file of `models/` into a folder: all but `activations.json` and `verified.json`."""
     logging.disable(logging.WARNING)
     torch.set_grad_enabled(False)
-    write(MODELS / "classes.json", {"diffusers": diffusers.__version__, "classes": describe_classes()})
+    write(folder / "versions.json", describe_versions())
+    write(folder / "classes.json", {"diffusers": diffusers.__version__, "classes": describe_classes()})
+    write(folder / "tails.json", {"diffusers": diffusers.__version__, "tails": describe_tails()})
+    write(folder / "attention.json", {"diffusers": diffusers.__version__, **describe_attention()})
     pipelines = describe_pipelines()
-    write(MODELS / "pipelines.json", {"diffusers": diffusers.__version__, "pipelines": pipelines})
-    index = {}
-    for path in sorted(PUBLISHED.glob("*.json")):
-        published = read_json(path)
-        index[published["id"]] = path.name
-        write(MODELS / path.name, describe_model(published, pipelines[published["pipeline"]]))
-    write(MODELS / "index.json", dict(sorted(index.items())))
+    peft = {"tried": version("peft"), "encoders_need": MIN_PEFT_VERSION}
+    write(folder / "pipelines.json", {"diffusers": diffusers.__version__, "peft": peft, "pipelines": pipelines})
+    write(folder / "uses.json", describe_uses())
+    write(folder / "schedulers.json", describe_schedulers(list(pipelines)))
+    published = read_published()
+    for model_id in published:
+        write(folder / file_name(model_id), describe_model(published, model_id, pipelines))
+    write(folder / "denoisers.json", describe_denoisers(published))
+    write(folder / "index.json", {model_id: file_name(model_id) for model_id in sorted(published)})
+
+
+def describe_versions() -> dict[str, str]:
+    """The libraries that the facts come from, without the build of this machine's torch."""
+    return {name: version(name).partition("+")[0] for name in ("diffusers", "transformers", "torch", "accelerate")}
+
+
+def read_published() -> dict[str, dict[str, Any]]:
+    """The published configurations by hub id."""
+    found = [read_json(path) for path in sorted(PUBLISHED.glob("*.json"))]
+    return {model["id"]: model for model in found}
+
+
+def describe_denoisers(published: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The known models by the number of weights of their first denoiser, saved buffers included.
+
+    `keys` names a tensor that only a model's own single file has (`loaders/single_file_utils.py`).
+    """
+    found: dict[int, list[str]] = {}
+    for model_id in sorted(published):
+        name = next(name for name in DENOISERS if name in published[model_id]["components"])
+        part = decode_component(describe_component(published_component(published, model_id, name)))
+        count = sum(prod(group.shape) * group.repeat for group in (*part.parameters, *part.buffers))
+        found.setdefault(count, []).append(model_id)
+    return {
+        "diffusers": diffusers.__version__,
+        "keys": {model["id"]: model["single_file_key"] for model in published.values() if "single_file_key" in model},
+        "models": {str(count): found[count] for count in sorted(found)},
+    }
+
+
+def published_component(published: dict[str, dict[str, Any]], model_id: str, name: str) -> dict[str, Any]:
+    """A component's published entry; `same_as` names the model and the component that it shares."""
+    part: dict[str, Any] = published[model_id]["components"][name]
+    if "same_as" not in part:
+        return part
+    other, component = part["same_as"]
+    return published_component(published, other, component) | {k: v for k, v in part.items() if k != "same_as"}
 
 
 def write(path: Path, data: Any) -> None:
     """Writes canonical JSON: UTF-8, LF; lists of plain values stay on one line."""
     path.write_text(render(data) + "\n", encoding="utf-8", newline="\n")
-
-
-def render(value: Any, indent: str = "") -> str:
-    """JSON with one level of indentation a space; anything short enough for a line takes one."""
-    flat = json.dumps(value, ensure_ascii=False)
-    if not isinstance(value, (dict, list)) or not value or len(flat) < 110:
-        return flat
-    inner = indent + " "
-    if isinstance(value, dict):
-        lines = [f"{inner}{json.dumps(key, ensure_ascii=False)}: {render(item, inner)}" for key, item in value.items()]
-        return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
-    return "[\n" + ",\n".join(inner + render(item, inner) for item in value) + f"\n{indent}]"
 
 
 def build(class_name: str, library: str, config: dict[str, Any]) -> Any:
@@ -115,54 +148,81 @@ def build(class_name: str, library: str, config: dict[str, Any]) -> Any:
         return cls(cls.config_class(**config))
 
 
-def describe_model(published: dict[str, Any], pipeline: dict[str, Any]) -> dict[str, Any]:
+def describe_model(
+    published: dict[str, dict[str, Any]], model_id: str, pipelines: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
     """The content of one model's file."""
+    model = published[model_id]
     components = {
-        name: describe_component(part["class"], part["library"], part["config"], part.get("dtype"))
-        for name, part in published["components"].items()
+        name: describe_component(published_component(published, model_id, name)) for name in model["components"]
     }
+    pipeline = pipelines[model["pipeline"]]
+    decoded = {name: decode_component(part) for name, part in components.items()}
     return {
-        "id": published["id"],
-        "family": published["family"],
-        "pipeline": published["pipeline"],
+        "id": model_id,
+        "family": pipeline["family"],
+        "pipeline": model["pipeline"],
         "components": components,
-        "denoisers": published["denoisers"],
-        "scheduler": published["scheduler"],
-        "tokens": published["tokens"],
+        "denoisers": list(denoisers_of(decoded)),
+        "scheduler": model["scheduler"],
+        "tokens": tokens_of(pipeline, decoded),
+        "guidance": guidance_of(pipeline, decoded),
+        "conditions": pipeline["conditions"],
+        "pictures": pipeline["pictures"],
         "call_args": pipeline["call_args"],
-        "defaults": published["defaults"],
-        "pipeline_config": published.get("pipeline_config", {}),
+        "defaults": defaults_of(pipeline, decoded),
+        "pipeline_config": model.get("pipeline_config", {}),
         "diffusers": diffusers.__version__,
-        "source": f"{published['source']}; shapes from the classes of diffusers {diffusers.__version__} and "
+        "source": f"{model['source']}; shapes from the classes of diffusers {diffusers.__version__} and "
         f"transformers {transformers.__version__} on the meta device",
     }
 
 
-def describe_component(class_name: str, library: str, config: dict[str, Any], dtype: str | None) -> dict[str, Any]:
-    """The content of one component, in the order of `ComponentFacts`."""
+@lru_cache(maxsize=256)
+def _described(text: str) -> dict[str, Any]:
+    part = json.loads(text)
+    class_name, library, config, dtype = part["class"], part["library"], part["config"], part.get("dtype")
     model = build(class_name, library, config)
     shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
     known = describe_class(type(model), model)
     head_key = known["heads"]
+    buffers = {name: tuple(tensor.shape) for name, tensor in persistent_buffers(model).items()}
+    count = sum(parameter.numel() for parameter in model.parameters()) + sum(prod(shape) for shape in buffers.values())
+    published = part.get("weight_bytes")
+    if published and dtype and published != count * getattr(torch, dtype).itemsize:
+        raise ValueError(f"{class_name}: {count} numbers in {dtype} are not the published {published} bytes")
     return {
         "class_name": class_name,
         "library": library,
         "config": config,
         "parameters": [[group.name, list(group.shape), group.repeat] for group in group_parameters(shapes)],
+        "buffers": [[group.name, list(group.shape), group.repeat] for group in group_parameters(buffers)],
         "tensor_plan": resolved_plan(model),
         "heads": (config | config.get("text_config", {})).get(head_key) if head_key else None,
         "blocks": [[name, count] for name, count in stacks(model)],
         "context_plan": known["context_plan"],
         "context_splits_text": known["context_splits_text"],
         "no_split": known["no_split"],
+        "repeated_blocks": known["repeated_blocks"],
+        "float32": known["float32"],
+        "unquantized": known["unquantized"],
         "dtype": dtype,
     }
+
+
+def describe_component(part: dict[str, Any]) -> dict[str, Any]:
+    """The content of one component, in the order of `ComponentFacts`.
+
+    Raises:
+        ValueError: where the class has not the published number of bytes.
+    """
+    return _described(json.dumps(part))
 
 
 def resolved_plan(model: Any) -> list[list[Any]]:
     """The class's tensor plan as [module, style, absolute sizes of fused parts]."""
     plan = []
-    for pattern, style in (_tensor_plan(type(model)) or {}).items():
+    for pattern, style in (_tensor_plan(type(model), model) or {}).items():
         module = model.get_submodule(pattern.replace("*", "0"))
         name, fused, dim = _style(style)
         blocks = fused or list(getattr(module, f"_tp_packed_{'col' if dim == 0 else 'row'}_blocks", []))
@@ -172,9 +232,18 @@ def resolved_plan(model: Any) -> list[list[Any]]:
     return plan
 
 
-def _tensor_plan(cls: type) -> dict[str, Any] | None:
-    """The class's own plan; transformers' plans are for its own loader and are not counted."""
-    return getattr(cls, "_tp_plan", None) if issubclass(cls, diffusers.ModelMixin) else None
+def _tensor_plan(cls: type, model: Any = None) -> dict[str, Any] | None:
+    """The class's own plan. Of a transformers class it is the instance's, and the Linear layers of it.
+
+    Such a plan also splits the embedding and the head, which stay whole here: that needs transformers' own loader.
+    One with a style that is not known here (experts of a mixture) is no plan for us.
+    """
+    if issubclass(cls, diffusers.ModelMixin):
+        return getattr(cls, "_tp_plan", None)
+    plan = getattr(model, "_tp_plan", None) or {}
+    if not set(plan.values()) <= {*_LINEAR_STYLES, *_WHOLE_STYLES}:
+        return None
+    return {pattern: style for pattern, style in plan.items() if style in _LINEAR_STYLES}
 
 
 def _style(style: Any) -> tuple[str, list[int], int]:
@@ -183,6 +252,12 @@ def _style(style: Any) -> tuple[str, list[int], int]:
     if isinstance(style, PackedRowwiseParallel):
         return "packed_rowwise", list(style.blocks or []), 1
     return style, [], 1 if style == "rowwise" else 0
+
+
+def persistent_buffers(model: Any) -> dict[str, Any]:
+    """The floating-point buffers that a weight file holds beside the parameters."""
+    saved = set(model.state_dict())
+    return {name: tensor for name, tensor in model.named_buffers() if name in saved and tensor.is_floating_point()}
 
 
 def stacks(model: Any) -> list[tuple[str, int]]:
@@ -198,7 +273,7 @@ def stacks(model: Any) -> list[tuple[str, int]]:
 
 def describe_class(cls: Any, model: Any = None) -> dict[str, Any]:
     """What a class can do, whatever its config; packed parts by name, so that a config gives their sizes."""
-    plan = _tensor_plan(cls) or {}
+    plan = _tensor_plan(cls, model) or {}
     sizes, packed = _PACKED.get(cls.__name__, ({}, {}))
     styles = []
     for pattern, style in plan.items():
@@ -222,6 +297,9 @@ def describe_class(cls: Any, model: Any = None) -> dict[str, Any]:
         "context_splits_text": "encoder_hidden_states" in inputs,
         "heads": next((key for key in _HEAD_KEYS if key in keys and "UNet" not in cls.__name__), None),
         "no_split": sorted(no_split) if isinstance(no_split, set) else list(no_split),
+        "repeated_blocks": bool(getattr(cls, "_repeated_blocks", None)),
+        "float32": kept_float32(cls if model is None else model),
+        "unquantized": None if model is None else unquantized(model),
     }
 
 
@@ -240,62 +318,69 @@ def _product(factors: list[Any], config: dict[str, Any]) -> int:
     return int(size)
 
 
+def describe_entry(class_name: str, config: dict[str, Any]) -> dict[str, Any]:
+    """What a class of diffusers can do, as an entry of `classes.json`; `config` may leave out what has a default.
+
+    Raises:
+        AttributeError: where diffusers has no such class.
+    """
+    cls = getattr(diffusers, class_name)
+    try:
+        model = build(class_name, "diffusers", config)
+    except Exception:  # many classes have required arguments; their stacks then come from the weights alone
+        model = None
+    defaults = {
+        key: parameter.default
+        for key, parameter in inspect.signature(cls.__init__).parameters.items()
+        if parameter.default is not inspect.Parameter.empty and isinstance(parameter.default, (int, float, str))
+    }
+    found = describe_class(cls, model)
+    return {
+        "library": "diffusers",
+        **found,
+        "buffers": sorted({re.sub(r"\d+", "*", name) for name in persistent_buffers(model)} if model else ()),
+        # An autoencoder's default config may be too small to show its stacks.
+        "blocks": [stack for stack, _ in stacks(model)] if model is not None and "Transformer" in class_name else None,
+        "config_defaults": defaults if found["tensor_plan"] or found["context_plan"] else {},
+    }
+
+
 def describe_classes() -> dict[str, Any]:
     """Every denoiser class of diffusers and the usual text encoders and autoencoders, by name."""
     classes = {}
     for name in sorted(dir(diffusers)):
         cls = getattr(diffusers, name, None)
-        if not (inspect.isclass(cls) and issubclass(cls, diffusers.ModelMixin)) or cls is diffusers.ModelMixin:
-            continue
-        try:
-            model = build(name, "diffusers", {})
-        except Exception:  # many classes have required arguments; their stacks then come from the weights alone
-            model = None
-        defaults = {
-            key: parameter.default
-            for key, parameter in inspect.signature(cls.__init__).parameters.items()
-            if parameter.default is not inspect.Parameter.empty and isinstance(parameter.default, (int, float, str))
-        }
-        found = describe_class(cls, model)
-        classes[name] = {
-            "library": "diffusers",
-            **found,
-            # An autoencoder's default config may be too small to show its stacks.
-            "blocks": [stack for stack, _ in stacks(model)] if model is not None and "Transformer" in name else None,
-            "config_defaults": defaults if found["tensor_plan"] or found["context_plan"] else {},
-        }
+        if inspect.isclass(cls) and issubclass(cls, diffusers.ModelMixin) and cls is not diffusers.ModelMixin:
+            classes[name] = {**describe_entry(name, {}), "family": family_of(name)["family"]}
     for name in _TRANSFORMERS_CLASSES:
         cls = getattr(transformers, name)
-        classes[name] = {"library": "transformers", **describe_class(cls), "blocks": None, "config_defaults": {}}
+        model = build(name, "transformers", {})
+        classes[name] = {
+            "library": "transformers",
+            **describe_class(cls, model),
+            "buffers": [],
+            "blocks": None,
+            "config_defaults": {},
+            "stored_names": stored_names(model),
+        }
     return classes
 
 
-def describe_pipelines() -> dict[str, Any]:
-    """Every pipeline class of diffusers: its call and the token arithmetic of its family."""
-    pipelines = {}
-    for name in sorted(dir(diffusers)):
-        cls = getattr(diffusers, name, None)
-        if (
-            not name.endswith("Pipeline")
-            or not inspect.isclass(cls)
-            or not issubclass(cls, diffusers.DiffusionPipeline)
-        ):
+def stored_names(model: Any) -> dict[str, str]:
+    """Where files name the blocks of a tensor plan, or what stays unquantized, otherwise than the class: the file's
+    prefix and the class's."""
+    found = {}
+    kept = {name.removesuffix(".weight") for names in unquantized(model).values() for name in names}
+    for pattern in [*(_tensor_plan(type(model), model) or {}), *sorted(kept)]:
+        prefix = pattern.partition(".*")[0]
+        name = pattern.replace("*", "0") + ".weight"
+        (stored,) = revert_weight_conversion(model, {name: torch.empty(1, 1)})
+        found[stored.removesuffix(name.removeprefix(prefix))] = prefix
+        if pattern in kept:
             continue
-        call_args = {
-            key: parameter.default if _plain(parameter.default) else None
-            for key, parameter in inspect.signature(cls.__call__).parameters.items()
-            if key != "self" and parameter.kind is not inspect.Parameter.VAR_KEYWORD
-        }
-        family = next((facts for prefix, facts in _PIPELINES if name.startswith(prefix)), _GENERIC)
-        if cls is not diffusers.DiffusionPipeline:
-            pipelines[name] = {**family, "call_args": call_args}
-    return pipelines
-
-
-def _plain(value: Any) -> bool:
-    if isinstance(value, (list, tuple)):
-        return all(_plain(item) for item in value)
-    return isinstance(value, (bool, int, float, str))
+        if "." not in prefix:  # a model without its head, from the files of the one with it
+            found[f"{model.base_model_prefix}.{prefix}"] = prefix
+    return {stored: own for stored, own in found.items() if stored != own}
 
 
 if __name__ == "__main__":

@@ -30,6 +30,29 @@ def known_models() -> tuple[str, ...]:
     return tuple(_index())
 
 
+@lru_cache(maxsize=1)
+def known_versions() -> dict[str, str]:
+    """The versions of the libraries that the facts were generated from: those that a verdict goes by.
+
+    A recipe's `requires` may name others of the same facts; every plan says by which versions it was made.
+    """
+    versions: dict[str, str] = read_json(MODELS / "versions.json")
+    return versions
+
+
+def known_version() -> str:
+    """The version of diffusers that the facts were generated from."""
+    return known_versions()["diffusers"]
+
+
+@lru_cache(maxsize=1)
+def verified() -> dict[str, dict[str, list[int | str]]]:
+    """By class: the degrees of `tensor`, the modes of `context` and the numbers of devices of a `cut` component under
+    which it was compared with one process, with the libraries of `known_versions`."""
+    found: dict[str, dict[str, list[int | str]]] = read_json(MODELS / "verified.json")["classes"]
+    return found
+
+
 @lru_cache(maxsize=32)
 def load_model(model_id: str) -> ModelFacts:
     """The facts of a known model.
@@ -40,15 +63,39 @@ def load_model(model_id: str) -> ModelFacts:
     return decode_model(read_json(MODELS / _index()[model_id]))
 
 
+@lru_cache(maxsize=1)
+def classes_with_context_plan() -> tuple[str, ...]:
+    """The classes of diffusers whose own plan splits a sequence, sorted."""
+    classes: dict[str, Any] = read_json(MODELS / "classes.json")["classes"]
+    return tuple(sorted(name for name, known in classes.items() if known["context_plan"]))
+
+
+@lru_cache(maxsize=1)
+def _tails() -> dict[str, list[str]]:
+    tails: dict[str, list[str]] = read_json(MODELS / "tails.json")["tails"]
+    return tails
+
+
+def tail_of(class_name: str) -> tuple[str, ...]:
+    """The parts of a class that come after its blocks and are only called: often a norm and a Linear."""
+    return tuple(_tails().get(class_name, ()))
+
+
 def decode_model(data: dict[str, Any]) -> ModelFacts:
     """The model that a decoded `models/*.json` file describes."""
-    components = {name: _decode_component(part) for name, part in data["components"].items()}
+    components = {name: decode_component(part) for name, part in data["components"].items()}
     return ModelFacts(
-        **{**data, "components": components, "denoisers": tuple(data["denoisers"])},
+        **{
+            **data,
+            "components": components,
+            "denoisers": tuple(data["denoisers"]),
+            "pictures": tuple(data.get("pictures", ())),
+        },
     )
 
 
-def _decode_component(data: dict[str, Any]) -> ComponentFacts:
+def decode_component(data: dict[str, Any]) -> ComponentFacts:
+    """The component that an entry of a decoded `models/*.json` file describes."""
     return ComponentFacts(
         class_name=data["class_name"],
         library=data["library"],
@@ -61,7 +108,16 @@ def _decode_component(data: dict[str, Any]) -> ComponentFacts:
         context_splits_text=data["context_splits_text"],
         no_split=tuple(data["no_split"]),
         dtype=data["dtype"],
+        repeated_blocks=bool(data.get("repeated_blocks")),
+        float32=tuple(data.get("float32", ())),
+        unquantized=matrices_of(data.get("unquantized")),
+        buffers=tuple(TensorGroup(name, tuple(shape), repeat) for name, shape, repeat in data.get("buffers", [])),
     )
+
+
+def matrices_of(unquantized: dict[str, list[str]] | None) -> dict[str, tuple[str, ...]] | None:
+    """The decoded `unquantized` of a component or a class."""
+    return None if unquantized is None else {method: tuple(names) for method, names in unquantized.items()}
 
 
 @lru_cache(maxsize=1)

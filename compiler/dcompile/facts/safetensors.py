@@ -8,10 +8,11 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from dcompile.facts.errors import FactsError
+from dcompile.facts.errors import FactsError, WeightsError
 
-# A header larger than this is refused by the safetensors library too.
-_MAX_HEADER_BYTES = 100_000_000
+# The largest models' headers and configs are below 2 MiB; the safetensors library itself stops at 100 MB.
+_MAX_JSON_BYTES = 10_000_000
+_OTHER_FORMATS = (".bin", ".ckpt", ".pt", ".pth", ".gguf", ".msgpack", ".h5", ".onnx")
 _DTYPES = {
     "F64": ("float64", 8),
     "F32": ("float32", 4),
@@ -36,7 +37,11 @@ def read_json_file(path: Path) -> dict[str, Any]:
         FactsError: where the file is missing or holds something else.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            text = file.read(_MAX_JSON_BYTES + 1)
+        if len(text) > _MAX_JSON_BYTES:
+            raise FactsError(f"`{path}` is larger than {_MAX_JSON_BYTES} bytes", _DAMAGED)
+        data = json.loads(text)
     except FileNotFoundError:
         raise FactsError(f"`{path}` is missing", "check the path, or copy the file there") from None
     except OSError as error:
@@ -52,27 +57,27 @@ def read_header(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
     """Every tensor of one file: its name, shape and dtype, in the order of the file.
 
     Raises:
-        FactsError: where the file is missing, cut off or not a safetensors file.
+        WeightsError: where the file is missing, cut off or not a safetensors file.
     """
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
-            if size < 8 or length > min(size - 8, _MAX_HEADER_BYTES):
-                raise FactsError(f"`{path}` is cut off or is not a safetensors file", _DAMAGED)
+            if size < 8 or length > min(size - 8, _MAX_JSON_BYTES):
+                raise WeightsError(f"`{path}` is cut off or is not a safetensors file", _DAMAGED)
             header = json.loads(file.read(length))
     except FileNotFoundError:
-        raise FactsError(f"the weight file `{path}` is missing", "copy or download it there") from None
+        raise WeightsError(f"the weight file `{path}` is missing", "copy or download it there") from None
     except OSError as error:
-        raise FactsError(f"`{path}` cannot be read: {error.strerror}", "check the path and its permissions") from None
+        raise WeightsError(f"`{path}` cannot be read: {error.strerror}", "check the path and its permissions") from None
     except (ValueError, RecursionError):
-        raise FactsError(f"the header of `{path}` is damaged", _DAMAGED) from None
+        raise WeightsError(f"the header of `{path}` is damaged", _DAMAGED) from None
     try:
         tensors = [(name, _tensor(entry)) for name, entry in header.items() if name != "__metadata__"]
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise FactsError(f"the header of `{path}` is damaged", _DAMAGED) from None
+        raise WeightsError(f"the header of `{path}` is damaged", _DAMAGED) from None
     if any(end > size - 8 - length for _, (_, _, end) in tensors):
-        raise FactsError(f"`{path}` is cut off: its header names more bytes than the file has", _DAMAGED)
+        raise WeightsError(f"`{path}` is cut off: its header names more bytes than the file has", _DAMAGED)
     ordered = sorted(tensors)
     return {name: (shape, dtype) for name, (shape, dtype, _) in ordered}
 
@@ -93,6 +98,7 @@ def weight_files(folder: Path, variant: str | None = None) -> Iterator[Path]:
 
     Raises:
         FactsError: where there is none.
+        OSError: where the folder cannot be listed.
     """
     for stem in ("diffusion_pytorch_model", "model"):
         for name in _names(stem, variant):
@@ -111,6 +117,8 @@ def weight_files(folder: Path, variant: str | None = None) -> Iterator[Path]:
     if others and variant is None:
         named = " or ".join(sorted(others))
         raise FactsError(f"`{folder}` holds weights of a variant only", f"write `model.variant: {named}`")
+    if not any(file.suffix in _OTHER_FORMATS for file in folder.iterdir()):
+        raise WeightsError(f"`{folder}` holds no weights", "copy or download them there")
     raise FactsError(
         f"`{folder}` holds no weights in safetensors format",
         "save the pipeline with `save_pretrained(..., safe_serialization=True)`",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 
@@ -28,6 +29,13 @@ class TensorStyle:
     blocks: tuple[int, ...] = ()
 
 
+def _matches(pattern: list[str], atoms: list[str]) -> bool:
+    """Whether a plan's name of a module, in which `*` stands for a number, is this module's."""
+    return len(pattern) == len(atoms) and all(
+        wanted == atom or (wanted == "*" and atom.isdecimal()) for wanted, atom in zip(pattern, atoms, strict=True)
+    )
+
+
 @dataclass(frozen=True)
 class ComponentFacts:
     """One component of a pipeline.
@@ -44,6 +52,13 @@ class ComponentFacts:
         context_splits_text: whether that plan splits the text tokens too.
         no_split: classes that a device map must not cut.
         dtype: the published file's dtype, or None where it is not known.
+        repeated_blocks: whether diffusers' `compile_repeated_blocks` knows the class's blocks.
+        float32: modules that stay in float32: of diffusers in every dtype, of transformers in float16.
+        unquantized: by method, the matrices named `weight` that quantizing leaves as they are, with `*` for numbers in
+            their names; None where nobody could say.
+        is_guessed: whether no file covers the class and it could not be asked either, so that it counts as one without
+            plans.
+        buffers: floating-point tensors that the weight file holds beside the parameters, such as SD3's `pos_embed`.
     """
 
     class_name: str
@@ -57,6 +72,31 @@ class ComponentFacts:
     context_splits_text: bool = False
     no_split: tuple[str, ...] = ()
     dtype: str | None = None
+    repeated_blocks: bool = False
+    float32: tuple[str, ...] = ()
+    unquantized: dict[str, tuple[str, ...]] | None = None
+    buffers: tuple[TensorGroup, ...] = ()
+    is_guessed: bool = False
+
+    def __hash__(self) -> int:
+        """Of what tells components apart cheaply, so that what follows from one can be kept in a cache."""
+        return hash((self.class_name, len(self.parameters)))
+
+    @cached_property
+    def styles(self) -> dict[str, TensorStyle]:
+        """For each parameter (by its pattern) that the tensor plan names: how its Linear is split."""
+        exact = {style.module: style for style in self.tensor_plan}
+        patterns = [(style.module.split("."), style) for style in self.tensor_plan]
+        found = {}
+        for group in self.parameters:
+            module, _, leaf = group.name.rpartition(".")
+            style = exact.get(module)
+            if style is None and leaf in ("weight", "bias"):
+                atoms = module.split(".")
+                style = next((style for pattern, style in patterns if _matches(pattern, atoms)), None)
+            if style is not None and leaf in ("weight", "bias"):
+                found[group.name] = style
+        return found
 
 
 @dataclass(frozen=True)
@@ -64,11 +104,18 @@ class ModelFacts:
     """One pipeline: its class, components, call arguments and token arithmetic.
 
     Attributes:
-        tokens: numbers for the token formula: `{"spatial": 16, "frames": 0 or 4, "multiple": 16, "text": 512,
-            "text_default": 512}`; `spatial` is pixels of one token's side, `frames` the temporal compression (0 for
-            pictures), `multiple` what height and width must divide by (1 where they are floored), `text_default`
-            the text tokens of a call that does not say, `text` the most that the pipeline takes (the default where it
-            sets no limit), `text_limit` that limit or 0.
+        tokens: numbers for the token formula: `{"spatial": 16, "frames": 0 or 4, "frames_patch": 1,
+            "rounds_frames": 0, "multiple": 16, "text": 512, "text_default": 512, "text_limit": 512}`; `spatial` is
+            pixels of one token's side, `frames` the temporal compression (0 for pictures), `frames_patch` the latent
+            frames of one token, `rounds_frames` 1 where the pipeline rounds a length that is no multiple plus one,
+            `multiple` what height and width must divide by (1 where they are floored), `text_default` the text
+            tokens of a call that does not say, `text` the most that the pipeline takes (the default where it sets no
+            limit), `text_limit` that limit or 0.
+        guidance: `{"embedded": bool, "branches": "batched", "sequential" or None}`: whether the denoiser takes the
+            guidance it was distilled with, and how a call runs the guided and the unguided branch, where it has two.
+        conditions: how large a reference picture becomes whose tokens join the sequence, or None; see
+            `layout/tokens.py`.
+        pictures: arguments of the call, pictures or videos, that it cannot do without.
         call_args: names of the pipeline's `__call__` arguments with their defaults (None where there is none).
         defaults: what a call uses when it is not told: `height`, `width`, `frames`, `steps`, `guidance`, `true_cfg`.
         source: where the facts come from.
@@ -87,11 +134,32 @@ class ModelFacts:
     diffusers: str
     source: str
     pipeline_config: dict[str, Any] = field(default_factory=dict)
+    guidance: dict[str, Any] = field(default_factory=lambda: {"embedded": False, "branches": None})
+    conditions: dict[str, Any] | None = None
+    pictures: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class MeasuredSpeed:
+    """What a device was measured to do in one dtype, in operations, bytes and seconds; None where it was not."""
+
+    dtype: str
+    matmul_flops_per_second: float | None = None
+    attention_flops_per_second: float | None = None
+    memory_bytes_per_second: float | None = None
+    host_seconds_per_block: float | None = None
+
+
+MeasuredCurves = dict[str, dict[int, tuple[tuple[int, float], ...]]]
+"""Of each collective, for each number of ranks: bytes and seconds, by size."""
 
 
 @dataclass(frozen=True)
 class HardwareFacts:
-    """One kind of device. Sizes in bytes, speeds in bytes and operations a second, links in one direction."""
+    """One kind of device. Sizes in bytes, speeds in bytes and operations a second, links in one direction.
+
+    `measured` is what the recipe says was measured on it.
+    """
 
     name: str
     kind: str
@@ -101,3 +169,4 @@ class HardwareFacts:
     link: str
     link_bytes_per_second: float
     source: str
+    measured: MeasuredSpeed | None = None

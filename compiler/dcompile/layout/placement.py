@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from functools import lru_cache
+from math import inf
 
+from dcompile.facts.registry import tail_of, verified
 from dcompile.facts.resolve import Facts
 from dcompile.facts.types import ComponentFacts
-from dcompile.layout.packing import cut, pack
-from dcompile.layout.settings import component_dtype
-from dcompile.layout.shard import dtype_bytes, weight_bytes
+from dcompile.layout.loaded import loaded_component
+from dcompile.layout.packing import Chain, cut_all, pack
 from dcompile.layout.splits import Splits
+from dcompile.layout.stored import Storage, member_bytes, storage_of, stored_bytes
 from dcompile.recipe.model import Recipe
 
 
@@ -18,7 +20,7 @@ from dcompile.recipe.model import Recipe
 class Placement:
     """Attributes:
     devices_per_rank: devices that one rank uses; above 1 only under a device map.
-    device_of: the device of each component that lies whole on one.
+    device_of: the device of each component; of one that is cut, the first.
     blocks_of: accelerate's device map of each component that is cut between blocks.
     bytes_of: bytes of each component on each device of a rank.
     """
@@ -29,34 +31,74 @@ class Placement:
     bytes_of: dict[str, dict[int, int]]
 
 
-def block_bytes(component: ComponentFacts, size: int) -> tuple[dict[str, int], dict[str, int]]:
-    """Bytes of every block in order (`transformer_blocks.3`), and of every other child module (`x_embedder`)."""
+@dataclass(frozen=True)
+class Parts:
+    """What a component that is cut consists of. Bytes by name, in the order of the class.
+
+    Attributes:
+        blocks: every block of its stacks (`transformer_blocks.3`).
+        tail: child modules that come after the last stack and are only called (`norm_out`); they may lie behind the
+            last block.
+        rest: other child modules, and parameters of the component's own. They stay on its first device, where its
+            inputs arrive and its own code runs.
+    """
+
+    blocks: dict[str, int]
+    tail: dict[str, int]
+    rest: dict[str, int]
+
+
+@lru_cache(maxsize=256)
+def parts_of(component: ComponentFacts, storage: Storage) -> Parts:
+    """The parts of a component as it is stored."""
+    stacks = [stack for stack, _ in component.blocks]
     blocks = {f"{stack}.{i}": 0 for stack, count in component.blocks for i in range(count)}
     rest: dict[str, int] = {}
-    for group in component.parameters:
-        count = prod(group.shape) * size
-        for stack, _ in component.blocks:
-            if group.name.startswith(f"{stack}."):
-                index = group.name[len(stack) + 1 :].partition(".")[0]
-                if index == "*":  # the first `repeat` blocks; the last of a stack can be of another shape
-                    for i in range(group.repeat):
-                        blocks[f"{stack}.{i}"] += count
-                else:
-                    blocks[f"{stack}.{index}"] += count * group.repeat
-                break
-        else:
+    for group in (*component.parameters, *component.buffers):
+        count = member_bytes(component, group, storage)
+        stack = next((stack for stack in stacks if group.name.startswith(f"{stack}.")), None)
+        if stack is None:
             child = group.name.partition(".")[0]
             rest[child] = rest.get(child, 0) + count * group.repeat
-    return blocks, rest
+            continue
+        index = group.name[len(stack) + 1 :].partition(".")[0]
+        if index == "*":  # the first `repeat` blocks; the last of a stack can be of another shape
+            for i in range(group.repeat):
+                blocks[f"{stack}.{i}"] += count
+        else:
+            blocks[f"{stack}.{index}"] += count * group.repeat
+    holders = {stack.partition(".")[0] for stack in stacks}
+    behind = [name for name in tail_of(component.class_name) if name in rest and name not in holders]
+    tail = {name: rest.pop(name) for name in behind}
+    return Parts(blocks, tail, rest)
+
+
+SHARING = ("AutoencoderKLWan",)
+"""Classes whose blocks write into one list (`feat_cache` of `autoencoder_kl_wan.py`, diffusers 0.42.1): what moves a
+block's inputs to its device hands it a list of its own, and the picture differs."""
+
+
+def cannot_be_cut(component: ComponentFacts) -> str | None:
+    """Why a component has to lie whole on one device, as a clause; None where it may be cut between its blocks."""
+    if not component.blocks:
+        return "it has no chain of blocks"
+    if component.class_name in SHARING:
+        return "its blocks share a cache"
+    is_autoencoder = component.class_name.startswith(("Autoencoder", "AsymmetricAutoencoder", "VQModel"))
+    if component.library != "diffusers" or (component.no_split and not is_autoencoder):
+        return None
+    if "cut" not in verified().get(component.class_name, {}):
+        return "no cut one was ever compared with a whole one"
+    return None
 
 
 def place(recipe: Recipe, facts: Facts, splits: Splits) -> Placement:
     """Place every component: where the recipe says, else packed so that the fullest device is as empty as it can be."""
     kind = facts.devices.kind
-    size_of = {name: dtype_bytes(component_dtype(recipe, name, kind)) for name in splits.components}
+    storages = {name: storage_of(recipe, name, kind) for name in splits.components}
+    loaded = {name: loaded_component(recipe, facts, splits, name) for name in splits.components}
     sizes = {
-        name: weight_bytes(facts.model.components[name], size_of[name], split.tensor)
-        for name, split in splits.components.items()
+        name: stored_bytes(loaded[name], storages[name], split.tensor) for name, split in splits.components.items()
     }
     count = splits.named_devices
     if splits.balanced and facts.devices.total is not None:
@@ -66,34 +108,65 @@ def place(recipe: Recipe, facts: Facts, splits: Splits) -> Placement:
 
     memory = [facts.devices.memory_bytes(device) for device in range(count)]
     capacity = [float(m) if m else 1.0 for m in memory] if all(memory) else [1.0] * count
-    loads = [0] * count
+    fixed = {name: split.devices[0] for name, split in splits.components.items() if len(split.devices) == 1}
+    cuts = {
+        name: (split.devices, parts_of(loaded[name], storages[name]))
+        for name, split in splits.components.items()
+        if len(split.devices) > 1
+    }
+    whole = {name: held for name, held in sizes.items() if name not in cuts}
+    # With its tail on the first device too a component needs fewer transfers, so that goes where both are as good.
+    placed = _arrange(whole, fixed, cuts, capacity, together=True)
+    assert placed is not None, "a packing exists whenever there is a device"
+    fullest, placement = placed
+    better = None
+    if any(parts.tail for _, parts in cuts.values()):
+        better = _arrange(whole, fixed, cuts, capacity, together=False, below=fullest)
+    return better[1] if better is not None else placement
+
+
+def _arrange(
+    whole: dict[str, int],
+    fixed: dict[str, int],
+    cuts: dict[str, tuple[tuple[int, ...], Parts]],
+    capacity: list[float],
+    together: bool,
+    below: float = inf,
+) -> tuple[float, Placement] | None:
+    """Pack components and cut chains.
+
+    Args:
+        whole: bytes of the components that lie whole.
+        fixed: the device of those among them that the recipe places.
+        cuts: devices and parts of each component that is cut.
+        capacity: what the load of each device is measured against.
+        together: whether a tail lies on the first device of its component, not behind the last block.
+        below: how full the fullest device may not be.
+
+    Returns:
+        How full the fullest device is (load / capacity), and the placement; None where it cannot be below `below`.
+    """
+    loads = [0] * len(capacity)
+    chains = []
+    for devices, parts in cuts.values():
+        loads[devices[0]] += sum(parts.rest.values()) + (sum(parts.tail.values()) if together else 0)
+        chains.append(Chain((*parts.blocks.values(), *(() if together else parts.tail.values())), devices))
+    device_of = pack(whole, loads, capacity, fixed, chains, below)
+    if device_of is None:
+        return None
+    for name, device in device_of.items():
+        loads[device] += whole[name]
+    bytes_of = {name: {device: whole[name]} for name, device in device_of.items()}
     blocks_of: dict[str, dict[str, int]] = {}
-    bytes_of: dict[str, dict[int, int]] = {}
-    fixed: dict[str, int] = {}
-    for name, split in splits.components.items():
-        if len(split.devices) > 1:
-            blocks_of[name], bytes_of[name] = _cut(facts.model.components[name], size_of[name], split.devices, capacity)
-            for device, held in bytes_of[name].items():
-                loads[device] += held
-        elif split.devices:
-            fixed[name] = split.devices[0]
-    whole = {name: size for name, size in sizes.items() if name not in blocks_of}
-    device_of = pack(whole, loads, capacity, fixed)
-    bytes_of |= {name: {device: sizes[name]} for name, device in device_of.items()}
-    return Placement(count, device_of, blocks_of, bytes_of)
-
-
-def _cut(
-    component: ComponentFacts, size: int, devices: tuple[int, ...], capacity: list[float]
-) -> tuple[dict[str, int], dict[int, int]]:
-    """A component cut between blocks; what is no block stays on the first device, where its inputs arrive."""
-    blocks, rest = block_bytes(component, size)
-    start = [sum(rest.values()), *([0] * (len(devices) - 1))]
-    at = cut(list(blocks.values()), start, [capacity[device] for device in devices])
-    device_map = dict.fromkeys(rest, devices[0])
-    device_map |= {name: devices[i] for name, i in zip(blocks, at, strict=True)}
-    held = dict.fromkeys(devices, 0)
-    held[devices[0]] += start[0]
-    for (_, count), i in zip(blocks.items(), at, strict=True):
-        held[devices[i]] += count
-    return device_map, held
+    places, loads = cut_all(chains, loads, capacity)
+    for (name, (devices, parts)), at in zip(cuts.items(), places, strict=True):
+        first, sizes = devices[0], {**parts.rest, **parts.tail, **parts.blocks}
+        order = [*parts.blocks, *(() if together else parts.tail)]
+        blocks_of[name] = dict.fromkeys([*parts.rest, *parts.tail], first) | dict(zip(order, at, strict=True))
+        held = dict.fromkeys(devices, 0)
+        for part, device in blocks_of[name].items():
+            held[device] += sizes[part]
+        bytes_of[name] = held
+        device_of[name] = first
+    fullest = max(load / room for load, room in zip(loads, capacity, strict=True))
+    return fullest, Placement(len(capacity), device_of, blocks_of, bytes_of)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dcompile.facts.prompts import ROW_LENGTHS, ROW_SIZES, Row
+from dcompile.facts.resolve import Facts
 from dcompile.facts.types import ModelFacts
+from dcompile.layout import pictures
+from dcompile.layout.tokens import image_tokens, made_frames, reference_tokens
 from dcompile.recipe.model import Recipe
 
 CALL_NAMES = {
@@ -20,7 +24,14 @@ CALL_NAMES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """The numbers that shapes follow from. `chosen` names those that the recipe left open."""
+    """The numbers that shapes follow from. `chosen` names those that the recipe left open; `height_px`, `width_px` and
+    `frames` are those that the pipeline makes, `frames` None for pictures.
+
+    `asked_px` are height and width of the call, which FLUX.1 Kontext changes. `steps` are asked for and `run_steps` of
+    them run, fewer where the pipeline starts from a picture. `picture_sizes` are height and width of the input
+    pictures, `reference_tokens` what they add to the sequence, and `seen_tokens` what they add to the text
+    (`text_tokens` has them).
+    """
 
     height_px: int
     width_px: int
@@ -28,32 +39,93 @@ class Settings:
     steps: int
     text_tokens: int
     batch: int
+    run_steps: int
+    asked_px: tuple[int, int]
+    picture_sizes: tuple[tuple[int, int], ...] = ()
+    reference_tokens: int = 0
+    seen_tokens: int = 0
     chosen: tuple[tuple[str, object], ...] = ()
 
 
-def settings_of(recipe: Recipe, model: ModelFacts) -> Settings:
+def settings_of(recipe: Recipe, facts: Facts) -> Settings:
     """The recipe's numbers, else the pipeline's own defaults (facts), each of which is reported as chosen."""
     chosen: list[tuple[str, object]] = []
+    model = facts.model
+    sizes = pictures.sizes_of(recipe, facts) if facts.pictures else ()
+    side = pictures.own_size(model, sizes) if sizes else {}
 
     def value(name: str, given: int | None, fallback: int) -> int:
         if given is not None:
             return given
-        default = int(model.defaults.get(name) or fallback)
+        default = int(side.get(name) or model.defaults.get(name) or fallback)
         chosen.append((f"run.{name}", default))
         return default
 
     run = recipe.run
-    is_video = bool(model.tokens.get("frames"))
+    is_video = bool(model.tokens.get("frames")) or "num_frames" in model.call_args
     text = run.args.get("max_sequence_length", model.tokens.get("text_default", model.tokens.get("text", 0)))
+    follows = bool(side) and "height" not in model.call_args  # DC306 where the recipe gives one nevertheless
+    height = value("height", None if follows else run.height, 1024)
+    width = value("width", None if follows else run.width, 1024)
+    asked = (height, width)
+    if "max_area" in model.call_args:
+        height, width = pictures.of_area(model, run.args.get("max_area"), height, width)
+    steps = value("steps", run.steps, 28)
+    seen = pictures.seen_tokens(model, sizes)
     return Settings(
-        height_px=value("height", run.height, 1024),
-        width_px=value("width", run.width, 1024),
-        frames=value("frames", run.frames, 81) if is_video else None,
-        steps=value("steps", run.steps, 28),
-        text_tokens=text if isinstance(text, int) else 0,
+        height_px=height,
+        width_px=width,
+        frames=made_frames(model.tokens, value("frames", run.frames, 81)) if is_video else None,
+        steps=steps,
+        text_tokens=(text if isinstance(text, int) else 0) + seen,
         batch=run.batch,
+        run_steps=pictures.run_steps(recipe, model, steps) if sizes else steps,
+        asked_px=asked,
+        picture_sizes=sizes,
+        reference_tokens=reference_tokens(pictures.conditions_of(recipe, model), model.tokens, sizes) if sizes else 0,
+        seen_tokens=seen,
         chosen=tuple(chosen),
     )
+
+
+def size_can_be_given(model: ModelFacts) -> bool:
+    """Whether another height or width makes another picture: not where it follows from the input picture, or from an
+    area (`max_area`)."""
+    return not model.call_args or ("height" in model.call_args and "max_area" not in model.call_args)
+
+
+def sequence_tokens(model: ModelFacts, settings: Settings) -> int:
+    """Image or video tokens of one sample that a denoiser sees: those that it makes and those of reference pictures."""
+    made = image_tokens(model.tokens, settings.height_px, settings.width_px, settings.frames)
+    return made + settings.reference_tokens
+
+
+def recipe_of_row(recipe: Recipe, row: Row) -> Recipe:
+    """The recipe as one row sees it: with the row's own sizes, text length and pictures."""
+    sizes = {key: row.args[key] for key in ROW_SIZES if key in row.args}
+    lengths = {key: row.args[key] for key in ROW_LENGTHS if key in row.args}
+    own = {} if row.images is None else {"images": row.images}
+    run = recipe.run.model_copy(update={**sizes, **own, "args": {**recipe.run.args, **lengths}})
+    return recipe.model_copy(update={"run": run})
+
+
+def rows_by_shape(facts: Facts) -> list[Row]:
+    """The first row of each shape that the rows ask for; the recipe's own shape is one of them."""
+    sizes = {name: (picture.height_px, picture.width_px) for name, picture in facts.pictures.items()}
+    first: dict[tuple[str, ...], Row] = {}
+    for row in facts.rows:
+        own: tuple[str, ...] = ()
+        if has_own_shape(row):
+            # As text: what a column holds is not checked yet, and may have no hash.
+            own = tuple(str(row.args.get(key)) for key in (*ROW_SIZES, *ROW_LENGTHS))
+            own += tuple(str(sizes.get(name)) for name in row.images or ())
+        first.setdefault(own, row)
+    return list(first.values())
+
+
+def has_own_shape(row: Row) -> bool:
+    """Whether a row's shape differs from the recipe's."""
+    return row.images is not None or (bool(row.args) and any(key in row.args for key in (*ROW_SIZES, *ROW_LENGTHS)))
 
 
 def component_dtype(recipe: Recipe, name: str, device_kind: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 
 from dcompile.facts.types import ComponentFacts, TensorGroup, TensorStyle
@@ -20,6 +21,8 @@ _DTYPE_BYTES = {
     "uint8": 1,
     "bool": 1,
 }
+KEPT = 4096
+"""Results that are kept: a search for a plan asks for the same ones a thousand times."""
 _SPLIT_DIM = {"colwise": 0, "packed_colwise": 0, "rowwise": 1, "packed_rowwise": 1}
 
 
@@ -32,11 +35,20 @@ def dtype_bytes(name: str) -> int:
     return _DTYPE_BYTES[name]
 
 
+@lru_cache(maxsize=KEPT)
 def count_parameters(component: ComponentFacts) -> int:
     """Elements of all parameters, tied ones once."""
     return sum(prod(group.shape) * group.repeat for group in component.parameters)
 
 
+@lru_cache(maxsize=KEPT)
+def count_weights(component: ComponentFacts) -> int:
+    """Numbers that the component's weight file holds: parameters, tied ones once, and saved buffers."""
+    buffers = sum(prod(group.shape) * group.repeat for group in component.buffers)
+    return count_parameters(component) + buffers
+
+
+@lru_cache(maxsize=KEPT)
 def parameter_shards(component: ComponentFacts, degree: int) -> dict[str, tuple[int, tuple[int, ...]]]:
     """The parameters that the class's own tensor-parallel plan splits.
 
@@ -50,28 +62,29 @@ def parameter_shards(component: ComponentFacts, degree: int) -> dict[str, tuple[
     """
     if degree == 1:
         return {}
-    styles = {style.module: style for style in component.tensor_plan}
     shards = {}
     for group in component.parameters:
-        module, _, leaf = group.name.rpartition(".")
-        style = styles.get(module) or _style_of(module, component.tensor_plan)
-        if style is None or leaf not in ("weight", "bias"):
-            continue
-        dim = _SPLIT_DIM[style.style]
-        if dim < len(group.shape):
+        style = component.styles.get(group.name)
+        if style is not None and (dim := _SPLIT_DIM[style.style]) < len(group.shape):
             shards[group.name] = (dim, _parts(style, group.shape[dim]))
     return shards
 
 
-def _style_of(module: str, plan: tuple[TensorStyle, ...]) -> TensorStyle | None:
-    atoms = module.split(".")
-    for style in plan:
-        pattern = style.module.split(".")
-        if len(pattern) == len(atoms) and all(
-            wanted == atom or (wanted == "*" and atom.isdecimal()) for wanted, atom in zip(pattern, atoms, strict=True)
-        ):
-            return style
-    return None
+def active_styles(component: ComponentFacts) -> tuple[TensorStyle, ...]:
+    """The styles of the class's tensor plan whose stacks this model has: some have no single blocks."""
+    names = [group.name for group in component.parameters]
+
+    def has_stack(style: TensorStyle) -> bool:
+        stack, star, _ = style.module.partition(".*")
+        return not star or any(name.startswith(f"{stack}.") for name in names)
+
+    return tuple(style for style in component.tensor_plan if has_stack(style))
+
+
+def missing_weights(component: ComponentFacts) -> tuple[str, ...]:
+    """Layers that the tensor plan splits and the model's files have no weight of."""
+    found = {style.module for name, style in component.styles.items() if name.endswith(".weight")}
+    return tuple(style.module for style in active_styles(component) if style.module not in found)
 
 
 def _parts(style: TensorStyle, size: int) -> tuple[int, ...]:
@@ -82,6 +95,7 @@ def _parts(style: TensorStyle, size: int) -> tuple[int, ...]:
     return tuple(block * size // total for block in style.blocks)
 
 
+@lru_cache(maxsize=KEPT)
 def undivided(component: ComponentFacts, degree: int) -> list[tuple[str, int]]:
     """The parameters that the plan would split but cannot: pattern and the size that `degree` does not divide."""
     return [
@@ -102,8 +116,13 @@ def local_elements(group: TensorGroup, shard: tuple[int, tuple[int, ...]] | None
     return whole // group.shape[dim] * held * group.repeat
 
 
+@lru_cache(maxsize=KEPT)
 def weight_bytes(component: ComponentFacts, bytes_per_element: int, degree: int = 1) -> int:
-    """Bytes of the component's weights on one device under the class's own tensor-parallel plan, to the byte."""
-    shards = parameter_shards(component, degree)
-    held = sum(local_elements(group, shards.get(group.name), degree) for group in component.parameters)
+    """Bytes of the component's weights in one dtype on one device, under the class's own tensor-parallel plan.
+
+    Saved buffers are whole on every device. What the runtime stores may differ: `layout/stored.py`.
+    """
+    shards, held = parameter_shards(component, degree), 0
+    for group in (*component.parameters, *component.buffers):
+        held += local_elements(group, shards.get(group.name), degree)
     return held * bytes_per_element

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from dcompile.facts.types import ModelFacts
-from dcompile.recipe.model import ComponentParallel, Context, Parallel, Recipe, Tensor
+from dcompile.recipe.model import Adapter, ComponentParallel, Context, Parallel, Recipe, Tensor
 
 AXES = ("data", "cfg", "ring", "ulysses", "tensor")
 """Axes of the mesh, slowest first: what talks most (`tensor`, `ulysses`) has neighbouring ranks."""
@@ -21,6 +21,7 @@ class Split:
         plan: the tensor plan that was asked for, or None.
         uneven: lengths need not divide.
         devices: the devices of the rank it lies on; empty where nothing says (packed, or device 0).
+        offload: whether its weights rest in host memory and are on their device only while it is called.
         where: the recipe's path of the split, for diagnostics.
     """
 
@@ -30,6 +31,7 @@ class Split:
     ulysses: int = 1
     uneven: bool = False
     devices: tuple[int, ...] = ()
+    offload: bool = False
     where: tuple[str | int, ...] = ("parallel",)
 
     @property
@@ -55,6 +57,17 @@ class Splits:
         for axis in ("ring", "ulysses", "tensor"):
             degrees[axis] = max((getattr(split, axis) for split in self.components.values()), default=1)
         return {axis: degrees[axis] for axis in AXES if degrees[axis] > 1}
+
+    @property
+    def is_one_mesh(self) -> bool:
+        """Whether all components that `context` splits, and all that `tensor` splits, are split by the same degrees."""
+        context = {(split.ring, split.ulysses) for split in self.components.values() if split.context > 1}
+        return len(context) < 2 and len({split.tensor for split in self.components.values() if split.tensor > 1}) < 2
+
+    @property
+    def offloaded(self) -> frozenset[str]:
+        """The components whose weights rest in host memory."""
+        return frozenset(name for name, split in self.components.items() if split.offload)
 
     @property
     def ranks(self) -> int:
@@ -87,6 +100,8 @@ def split_components(recipe: Recipe, model: ModelFacts) -> Splits:
         split = _degrees(own.tensor, own.context, split, where)
         if own.device is not None:
             split = replace(split, devices=(own.device,))
+        if own.offload == "model":
+            split = replace(split, offload=True)
         if isinstance(parallel.device_map, dict) and name in parallel.device_map:
             at = parallel.device_map[name]
             split = replace(split, devices=(at,) if isinstance(at, int) else at, where=("parallel", "device_map", name))
@@ -105,3 +120,11 @@ def component_names(recipe: Recipe, model: ModelFacts) -> tuple[str, ...]:
     """The pipeline's components with parameters, without those that the recipe leaves out (`null`)."""
     left_out = {name for name, component in recipe.components.items() if component is None}
     return tuple(name for name in model.components if name not in left_out)
+
+
+def is_merged(adapter: Adapter, splits: Splits) -> bool:
+    """Whether an adapter goes into the weights: where the recipe says so, and unless it says not under `tensor`.
+
+    Layers of an adapter cannot stay in a component that is split by `tensor`, and a file may change several.
+    """
+    return any(split.tensor > 1 for split in splits.components.values()) if adapter.fuse is None else adapter.fuse

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from dcompile.facts.guidance import Guidance, guidance_of
+from dcompile.facts.prompts import Row
 from dcompile.facts.types import ComponentFacts
+from dcompile.layout.nodes import layout_nodes
 from dcompile.layout.settings import CALL_NAMES
-from dcompile.layout.shard import parameter_shards
-from dcompile.layout.splits import Split
+from dcompile.layout.shard import active_styles, parameter_shards
+from dcompile.layout.splits import Split, is_merged
+from dcompile.layout.stored import quantized_type
 from dcompile.plan.types import ComponentPlan, Plan
-from dcompile.recipe.model import Devices, Recipe
+from dcompile.recipe.model import Component, Devices, Recipe, Run
 
 Program = dict[str, Any]
 """`compiler/docs/plan-json.md` lists the keys; `schemas/plan.schema.json` has their types."""
@@ -26,12 +30,13 @@ def lower(plan: Plan) -> Program:
     """Lower a plan to the program that every rank runs."""
     subject = plan.checked.subject
     recipe, facts, splits = subject.recipe, subject.facts, subject.splits
+    nodes = layout_nodes(facts.devices, splits, plan.placement.devices_per_rank)
     devices = recipe.devices if isinstance(recipe.devices, Devices) else Devices()
     return {
         "device_kind": facts.devices.kind,
         "ranks": splits.ranks,
-        "nodes": facts.devices.nodes,
-        "ranks_per_node": splits.ranks // facts.devices.nodes,
+        "nodes": nodes.count,
+        "ranks_per_node": nodes.ranks_per_node,
         "devices_per_rank": plan.placement.devices_per_rank,
         "device_ids": list(devices.ids) if devices.ids else None,
         "mesh_axes": [[axis, degree] for axis, degree in plan.mesh.items()],
@@ -49,7 +54,7 @@ def lower(plan: Plan) -> Program:
             if component is None and name in facts.model.components
         },
         "run": _run(plan),
-        "output": _output(recipe, bool(facts.model.tokens.get("frames"))),
+        "output": _output(recipe, subject.settings.frames is not None),
     }
 
 
@@ -59,12 +64,15 @@ def _pipeline(recipe: Recipe, plan: Plan) -> dict[str, Any]:
     if model.scheduler is not None:
         own = model.scheduler.class_ or facts.model.scheduler["class"]
         scheduler = {"class": own, **in_order(model.scheduler.model_extra or {})}
-    adapters = []
-    for adapter in model.adapters:
-        name = adapter.component or facts.model.denoisers[0]
-        split = plan.checked.subject.splits.components.get(name, Split())
-        fuse = adapter.fuse if adapter.fuse is not None else split.tensor > 1
-        adapters.append({"path": adapter.path, "weight": adapter.weight, "component": name, "fuse": fuse})
+    adapters = [
+        {
+            "path": adapter.path,
+            "weight": adapter.weight,
+            "component": adapter.component or facts.model.denoisers[0],
+            "fuse": is_merged(adapter, plan.checked.subject.splits),
+        }
+        for adapter in model.adapters
+    ]
     return {
         "class": model.pipeline or facts.model.pipeline,
         "id": model.id,
@@ -93,10 +101,12 @@ def _component(component: ComponentPlan, plan: Plan, facts: ComponentFacts) -> d
         "id": own.id if own is not None else None,
         "path": own.path if own is not None else None,
         "omit": False,
+        "quantize": _quantize(own),
         "attention": component.attention,
         "tiling": bool(own is not None and own.tiling),
         "device": plan.placement.device_of.get(name, 0),
         "blocks": plan.placement.blocks_of.get(name),
+        "offload": "model" if split.offload else None,
         "tensor": _tensor(facts, split) if split.tensor > 1 else None,
         "context": {"ring": split.ring, "ulysses": split.ulysses, "uneven": split.uneven}
         if split.context > 1
@@ -104,11 +114,19 @@ def _component(component: ComponentPlan, plan: Plan, facts: ComponentFacts) -> d
     }
 
 
+def _quantize(own: Component | None) -> dict[str, str] | None:
+    if own is None or own.quantize is None:
+        return None
+    return {"method": own.quantize.method, "type": quantized_type(own.quantize)}
+
+
 def _tensor(facts: ComponentFacts, split: Split) -> dict[str, Any]:
     return {
         "degree": split.tensor,
         "plan": "builtin",
-        "styles": {style.module: {"style": style.style, "blocks": list(style.blocks)} for style in facts.tensor_plan},
+        "styles": {
+            style.module: {"style": style.style, "blocks": list(style.blocks)} for style in active_styles(facts)
+        },
         "parameters": {
             name: {"dim": dim, "parts": list(parts)}
             for name, (dim, parts) in parameter_shards(facts, split.tensor).items()
@@ -116,22 +134,34 @@ def _tensor(facts: ComponentFacts, split: Split) -> dict[str, Any]:
     }
 
 
-def _names(plan: Plan) -> dict[str, str]:
-    """The pipeline's names of the recipe's keys; a pipeline without `true_cfg_scale` guides by `guidance_scale`."""
-    known = plan.checked.subject.facts.model.call_args
-    names = dict(CALL_NAMES)
-    if "true_cfg_scale" not in known:
-        names["true_cfg"] = "guidance_scale"
-    return names
+def _names(guidance: Guidance) -> dict[str, str]:
+    """The pipeline's names of the recipe's keys; without `true_cfg_scale` two branches go by `guidance_scale`."""
+    return {**CALL_NAMES, "true_cfg": guidance.branches or CALL_NAMES["true_cfg"]}
+
+
+def _negative_prompt(row: Row, run: Run, guidance: Guidance) -> str | None:
+    """Two branches need a negative prompt; an empty one is what the pipelines' own examples use."""
+    asks = run.true_cfg is not None or "true_cfg" in row.args
+    return "" if row.negative_prompt is None and asks and guidance.takes_negative else row.negative_prompt
+
+
+def _images(row: Row, plan: Plan) -> dict[str, Any]:
+    """The row's input pictures with the sizes that the plan was made for; nothing where there are none."""
+    subject = plan.checked.subject
+    names = subject.recipe.run.images if row.images is None else row.images
+    found = [subject.facts.pictures[name] for name in names or ()]
+    sizes = [{"path": one.name, "height": one.height_px, "width": one.width_px} for one in found]
+    return {"images": sizes} if sizes else {}
 
 
 def _run(plan: Plan) -> dict[str, Any]:
     subject = plan.checked.subject
     run, settings, model = subject.recipe.run, subject.settings, subject.facts.model
-    names = _names(plan)
+    guidance = guidance_of(model)
+    names = _names(guidance)
     call: dict[str, Any] = {
-        "height": settings.height_px,
-        "width": settings.width_px,
+        "height": settings.asked_px[0],
+        "width": settings.asked_px[1],
         "num_inference_steps": settings.steps,
     }
     if settings.frames is not None:
@@ -145,11 +175,12 @@ def _run(plan: Plan) -> dict[str, Any]:
     rows = [
         {
             "index": row.index,
+            **({} if row.id is None else {"id": row.id}),
             "prompt": row.prompt,
-            # Two branches need a negative prompt; an empty one is what the pipelines' own examples use.
-            "negative_prompt": "" if row.negative_prompt is None and run.true_cfg is not None else row.negative_prompt,
+            "negative_prompt": _negative_prompt(row, run, guidance),
             "seed": row.seed,
-            "args": {names.get(key, key): value for key, value in in_order(row.args).items()},
+            "args": {names.get(key, key): in_order(row.args[key]) for key in sorted(row.args)} if row.args else {},
+            **_images(row, plan),
         }
         for row in subject.facts.rows
     ]

@@ -1,110 +1,167 @@
 """What lies on each device and how full it is.
 
-Weights are exact to the byte. Activations are an estimate with a margin:
-
-- a denoiser keeps about `LIVE_WIDTHS` vectors of its width for each token alive at its fullest moment
-  -> `denoiser_activation_bytes`
-- a VAE's last up block keeps about `LIVE_FEATURE_MAPS` maps at full resolution -> `decode_activation_bytes`
-
-Where offloading or staging is not asked for, all components stay on their device, so a device's peak is its weights
-and the larger of the two.
+Weights are exact to the byte. Activations are measured peaks (`memory/peaks.py`) with a margin. A device is as full as
+in the fullest phase of the job (`memory/timeline.py`), in the largest shape that any row has.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from dcompile.facts.resolve import Facts
-from dcompile.facts.types import ComponentFacts
+from dcompile.layout.nodes import layout_nodes
 from dcompile.layout.placement import Placement, place
-from dcompile.layout.settings import Settings, component_dtype
-from dcompile.layout.shard import dtype_bytes
-from dcompile.layout.splits import Split, Splits
-from dcompile.layout.tokens import image_tokens
+from dcompile.layout.settings import Settings, has_own_shape, recipe_of_row, rows_by_shape, settings_of
+from dcompile.layout.splits import Splits
+from dcompile.layout.stored import storage_of, work_bytes
+from dcompile.memory.peaks import component_peaks
+from dcompile.memory.timeline import Phase, ShapedPeak, Timeline, timeline
 from dcompile.recipe.model import Recipe
 
-LIVE_WIDTHS = 12
-"""Residual stream 1, normed copy 1, query, key and value 3, attention's output 1, the MLP's hidden vector 4, and two
-copies for joining text and image: counted from `transformer_flux.py` of diffusers 0.42.1."""
-
-LIVE_FEATURE_MAPS = 3
-"""A residual block's input, its normed copy and its output: counted from `models/resnet.py` of diffusers 0.42.1."""
-
-ACTIVATION_MARGIN = 0.25
-"""Share of the activation estimate that it may be wrong by; not calibrated yet, so wide."""
+LEAST_FREE = 0.03
+"""Share of a device that should stay free beside the reserve: allocators round sizes up and keep fragments."""
 
 
 @dataclass(frozen=True)
 class DeviceLoad:
-    """One device of one rank. All sizes in bytes; `memory_bytes` is None where the machine's memory is not known."""
+    """One device of one rank, over the phases of the job; what it says beside them is of the fullest.
+
+    All sizes in bytes; `memory_bytes` is None where the machine's memory is not known.
+    """
 
     rank: int
     device: int
     memory_bytes: int | None
-    weight_bytes: int
-    activation_bytes: int
     reserve_bytes: int
-    components: dict[str, int]
+    timeline: Timeline
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """Encode, denoise and decode."""
+        return self.timeline.phases
+
+    @property
+    def fullest(self) -> Phase:
+        """The phase that needs most."""
+        return self.timeline.fullest
+
+    @property
+    def weight_bytes(self) -> int:
+        """Weights in the fullest phase."""
+        return self.fullest.weight_bytes
+
+    @property
+    def activation_bytes(self) -> int:
+        """Activations in the fullest phase."""
+        return self.fullest.activation_bytes
+
+    @property
+    def margin_bytes(self) -> int:
+        """By how much these may be wrong."""
+        return self.fullest.margin_bytes
+
+    @property
+    def components(self) -> Mapping[str, int]:
+        """Weights of each component that is there in the fullest phase."""
+        return self.fullest.components
+
+    @property
+    def peak(self) -> str | None:
+        """The component that is called in the fullest phase."""
+        return self.fullest.called
+
+    @property
+    def row(self) -> int | None:
+        """The row whose shape the activations have, where that is not the recipe's own."""
+        return self.fullest.row
+
+    @property
+    def need_bytes(self) -> int:
+        """Weights and activations."""
+        return self.timeline.need_bytes
+
+    @property
+    def room_bytes(self) -> int | None:
+        """What weights and activations may take."""
+        return None if self.memory_bytes is None else self.memory_bytes - self.reserve_bytes
 
 
-def denoiser_activation_bytes(
-    component: ComponentFacts, split: Split, settings: Settings, tokens: int, size: int
-) -> int:
-    """Estimated peak of a denoiser's step on one rank; `tokens` counts image and text tokens of one sample."""
-    config = component.config
-    head_width = config.get("attention_head_dim")
-    if component.heads is not None and isinstance(head_width, int):
-        width = component.heads * head_width
-    else:  # a UNet: its widest level, with the latent's tokens at that level counted as if they were all there
-        width = max(config.get("block_out_channels", (1280,)))
-    return settings.batch * -(-tokens // split.context) * width * LIVE_WIDTHS * size
+def exceeds(load: DeviceLoad) -> bool:
+    """Whether a device is too small in some phase by more than the estimate of that phase may be wrong by."""
+    return load.memory_bytes is not None and load.timeline.least_bytes > load.memory_bytes - load.reserve_bytes
 
 
-def decode_activation_bytes(component: ComponentFacts, settings: Settings, size: int, tiled: bool) -> int:
-    """Estimated peak of a VAE's decode; a tile is 512 pixels wide."""
-    config = component.config
-    channels = config.get("block_out_channels") or [config.get("base_dim", 96), config.get("base_dim", 96)]
-    height, width = settings.height_px, settings.width_px
-    if tiled:
-        height, width = min(height, 512), min(width, 512)
-    frames = 4 if settings.frames else 1  # causal video VAEs decode one latent frame (four frames) at a time
-    return (
-        settings.batch * frames * height * width * int(channels[min(1, len(channels) - 1)]) * LIVE_FEATURE_MAPS * size
+def job_shapes(recipe: Recipe, facts: Facts) -> list[tuple[int | None, Settings]]:
+    """Every shape that a row of the job has, with the index of the first such row; None for the recipe's own."""
+    return [
+        (row.index if has_own_shape(row) else None, settings_of(recipe_of_row(recipe, row), facts))
+        for row in rows_by_shape(facts)
+    ]
+
+
+@dataclass(frozen=True)
+class Belongings:
+    """What belongs on the devices of a rank, whether it is there all the time or not.
+
+    Attributes:
+        placement: where every component lies.
+        peaks: the largest peak of every component in each phase in which it is called.
+        held: bytes of each component's weights, for each device.
+    """
+
+    placement: Placement
+    peaks: dict[str, dict[str, ShapedPeak]]
+    held: tuple[dict[str, int], ...]
+
+
+def belongings(recipe: Recipe, facts: Facts, splits: Splits) -> Belongings:
+    """What belongs on the devices of a rank; that some of it is offloaded makes no difference."""
+    placement = place(recipe, facts, splits)
+    shapes = job_shapes(recipe, facts)
+    peaks: dict[str, dict[str, ShapedPeak]] = {}
+    for name, split in splits.components.items():
+        own = peaks[name] = {}
+        work = work_bytes(facts.model.components[name], storage_of(recipe, name, facts.devices.kind))
+        for row, shape in shapes:
+            for phase, activations in component_peaks(recipe, facts, name, split, shape).items():
+                peak = replace(activations, peak_bytes=activations.peak_bytes + work)
+                if phase not in own or peak.peak_bytes > own[phase].peak.peak_bytes:
+                    own[phase] = ShapedPeak(peak, row)
+    held = tuple(
+        {name: shares[device] for name, shares in placement.bytes_of.items() if shares.get(device)}
+        for device in range(placement.devices_per_rank)
     )
+    return Belongings(placement, peaks, held)
 
 
-def activation_bytes(recipe: Recipe, facts: Facts, name: str, split: Split, settings: Settings) -> int:
-    """Estimated peak of one component; 0 for those that are small beside the denoiser."""
-    component = facts.model.components[name]
-    size = dtype_bytes(component_dtype(recipe, name, facts.devices.kind))
-    if name in facts.model.denoisers:
-        pixels = image_tokens(facts.model.tokens, settings.height_px, settings.width_px, settings.frames)
-        return denoiser_activation_bytes(component, split, settings, pixels + settings.text_tokens, size)
-    if name == "vae":
-        own = recipe.components.get(name)
-        return decode_activation_bytes(component, settings, size, bool(own and own.tiling))
-    return 0
+def guests_of(facts: Facts, splits: Splits) -> frozenset[str]:
+    """The components that a device holds only while they are called. On a CPU, whose memory is the host's, none."""
+    return frozenset() if facts.devices.kind == "cpu" else splits.offloaded
 
 
-def device_loads(recipe: Recipe, facts: Facts, splits: Splits, settings: Settings) -> tuple[DeviceLoad, ...]:
-    """Every device of every rank, in order of rank."""
-    placement: Placement = place(recipe, facts, splits)
-    loads: list[DeviceLoad] = []
-    peaks = {
-        name: activation_bytes(recipe, facts, name, splits.components[name], settings) for name in splits.components
-    }
-    for rank in range(splits.ranks):
-        for device in range(placement.devices_per_rank):
-            held = {name: shares[device] for name, shares in placement.bytes_of.items() if shares.get(device)}
-            loads.append(
-                DeviceLoad(
-                    rank=rank,
-                    device=device,
-                    memory_bytes=facts.devices.memory_bytes(rank * placement.devices_per_rank + device),
-                    weight_bytes=sum(held.values()),
-                    activation_bytes=max((peaks[name] for name in held), default=0),
-                    reserve_bytes=facts.devices.reserve_bytes,
-                    components=held,
-                )
-            )
-    return tuple(loads)
+def device_loads(recipe: Recipe, facts: Facts, splits: Splits, alike_once: bool = False) -> tuple[DeviceLoad, ...]:
+    """Every device of every rank, in order of rank.
+
+    Args:
+        recipe, facts, splits: the job.
+        alike_once: only the first of ranks that are sure to hold the same on the same devices: one of a node whose
+            devices are alike, else those of one node.
+    """
+    owned = belongings(recipe, facts, splits)
+    guests = guests_of(facts, splits)
+    of_device = [timeline(held, owned.peaks, guests) for held in owned.held]
+    devices_per_rank = owned.placement.devices_per_rank
+    nodes = layout_nodes(facts.devices, splits, devices_per_rank)
+    told = splits.ranks if not alike_once else 1 if len(facts.devices.node) == 1 else nodes.ranks_per_node
+    return tuple(
+        DeviceLoad(
+            rank=rank,
+            device=device,
+            memory_bytes=facts.devices.memory_bytes(nodes.local(rank) * devices_per_rank + device),
+            reserve_bytes=facts.devices.reserve_bytes,
+            timeline=on_device,
+        )
+        for rank in range(told)
+        for device, on_device in enumerate(of_device)
+    )

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dcompile.layout.attention import legal_backends
+from dcompile.estimate.job import estimate
+from dcompile.estimate.traffic import step_traffic
+from dcompile.facts.types import ComponentFacts
+from dcompile.layout.attention import attention_use, has_choice, legal_backends
 from dcompile.layout.placement import Placement, place
-from dcompile.layout.settings import component_dtype
+from dcompile.layout.settings import component_dtype, recipe_of_row, settings_of
 from dcompile.layout.shard import count_parameters
 from dcompile.layout.splits import Split
+from dcompile.layout.stored import TYPES, Storage, quantized_matrices, storage_of
 from dcompile.memory.fit import device_loads
-from dcompile.plan.traffic import step_traffic
+from dcompile.plan.measured import measured_decisions
+from dcompile.plan.on_nodes import node_decisions
 from dcompile.plan.types import ComponentPlan, Decision, Plan
+from dcompile.recipe.model import Recipe
 from dcompile.rules.check import CheckedRecipe
 from dcompile.rules.rule import Subject
 
@@ -28,11 +34,11 @@ def divide(count: int, replicas: int) -> tuple[tuple[int, ...], ...]:
     return tuple(shares)
 
 
-def strategy_of(subject: Subject) -> str:
+def strategy_of(subject: Subject, placement: Placement) -> str:
     """`single`, the one kind by which anything is split, or `hybrid` for two or more kinds."""
     splits = subject.splits
     kinds = {"data"} if splits.data > 1 else set()
-    if splits.device_map or splits.named_devices > 1:
+    if placement.devices_per_rank > 1:
         kinds.add("device_map")
     tensor = {split.tensor for split in splits.components.values() if split.tensor > 1}
     context = {(split.ring, split.ulysses) for split in splits.components.values() if split.context > 1}
@@ -42,7 +48,18 @@ def strategy_of(subject: Subject) -> str:
     return next(iter(kinds), "single")
 
 
-def _layout(name: str, split: Split, placement: Placement) -> tuple[dict[str, object], str]:
+OFFLOADED = "its weights rest in host memory, and are on the device while it is called"
+OFFLOADED_ON_CPU = f"{OFFLOADED}; here both are the same memory, so nothing is saved"
+
+
+def _layout(name: str, split: Split, placement: Placement, kind: str) -> tuple[dict[str, object], str]:
+    layout, because = _place(name, split, placement)
+    if not split.offload:
+        return layout, because
+    return {**layout, "offload": "model"}, f"{because}; {OFFLOADED_ON_CPU if kind == 'cpu' else OFFLOADED}"
+
+
+def _place(name: str, split: Split, placement: Placement) -> tuple[dict[str, object], str]:
     if split.tensor > 1:
         because = f"`tensor: {split.tensor}`; the library's own plan, our own is not verified yet"
         return {"kind": "tensor", "axis": "tensor", "degree": split.tensor, "plan": "builtin"}, because
@@ -58,28 +75,48 @@ def _layout(name: str, split: Split, placement: Placement) -> tuple[dict[str, ob
     return {"kind": "replicated"}, "nothing splits it, so every rank holds it whole"
 
 
-def build_plan(checked: CheckedRecipe) -> Plan:
-    """Lay out every component and say what each device holds, what a step moves, and why."""
+def _quantized(name: str, component: ComponentFacts, storage: Storage) -> Decision:
+    count = quantized_matrices(component, storage)
+    because = (
+        f"the weights of {count} linear layers in fewer bits change pictures: this plan's are compared with those of "
+        "one device that quantizes the same way"
+    )
+    others = tuple(f"{storage.method} {one}" for one in TYPES[str(storage.method)] if one != storage.type)
+    return Decision(f"components.{name}.quantize", f"{storage.method} {storage.type}", because, others)
+
+
+def build_plan(checked: CheckedRecipe, written: Recipe, chosen: tuple[Decision, ...] = ()) -> Plan:
+    """Lay out every component and say what each device holds, what a step moves, and why.
+
+    Args:
+        checked: the recipe with its plan.
+        written: the recipe as it was read: with `auto`, where the plan was chosen.
+        chosen: the decisions of that choice.
+    """
     subject = checked.subject
     recipe, facts, splits = subject.recipe, subject.facts, subject.splits
     placement = place(recipe, facts, splits)
-    loads = device_loads(recipe, facts, splits, subject.settings)
-    decisions = [
+    loads = device_loads(recipe, facts, splits)
+    decisions = [*chosen]
+    decisions += [
         Decision(what, str(chosen), f"the default of {facts.model.pipeline}")
         for what, chosen in subject.settings.chosen
     ]
     components = []
     for name, split in splits.components.items():
-        layout, because = _layout(name, split, placement)
+        layout, because = _layout(name, split, placement, facts.devices.kind)
         dtype = component_dtype(recipe, name, facts.devices.kind)
         own = recipe.components.get(name)
         if (own is None or own.dtype is None) and recipe.model.dtype is None:
             decisions.append(Decision(f"components.{name}.dtype", dtype, f"the default on {facts.devices.kind}"))
-        attention = own.attention if own is not None else None
-        if attention is None and name in facts.model.denoisers and facts.model.components[name].library == "diffusers":
-            legal = legal_backends(facts.devices.kind, split)
+        storage = storage_of(recipe, name, facts.devices.kind)
+        if storage.method is not None:
+            decisions.append(_quantized(name, facts.model.components[name], storage))
+        attention = own.attention if own is not None and has_choice(facts.model.components[name]) else None
+        if attention is None and name in facts.model.denoisers and has_choice(facts.model.components[name]):
+            legal = legal_backends(attention_use(recipe, facts, name, split))
             attention = legal[0]
-            because_attention = "the first backend that is legal for device and split, those of torch first"
+            because_attention = "the first that is legal for device, dtype, mask and split, those of torch first"
             what = f"components.{name}.attention"
             decisions.append(Decision(what, attention, because_attention, legal[1:]))
         components.append(
@@ -93,17 +130,26 @@ def build_plan(checked: CheckedRecipe) -> Plan:
                 attention=attention,
             )
         )
+    decisions += measured_decisions(recipe, facts)
+    decisions += node_decisions(facts, splits, placement.devices_per_rank)
+    largest = max(loads, key=lambda load: load.activation_bytes)
+    if largest.row is not None:
+        shape = settings_of(recipe_of_row(recipe, facts.rows[largest.row]), facts)
+        size = f"{shape.width_px}x{shape.height_px}" + (f", {shape.frames} frames" if shape.frames else "")
+        because = "of all rows the one with the largest activations, which the devices are judged by"
+        decisions.append(Decision("devices.activation_bytes", f"picture {largest.row}: {size}", because))
     if recipe.run.seed is None and recipe.run.seeds is None:
         decisions.append(Decision("run.seed", "0", "the recipe has none, and ranks must draw the same noise"))
     return Plan(
         checked=checked,
-        strategy=strategy_of(subject),
+        written=written,
+        strategy=strategy_of(subject, placement),
         mesh=splits.mesh,
         placement=placement,
         components=tuple(components),
         loads=loads,
-        traffic=step_traffic(subject),
-        estimate={},
+        traffic=step_traffic(recipe, facts, splits, subject.settings),
+        estimate=estimate(recipe, facts, splits),
         shares=divide(len(facts.rows), splits.data),
         decisions=tuple(decisions),
     )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dcompile.estimate.job import Estimate
 from dcompile.layout.placement import Placement
 from dcompile.memory.fit import DeviceLoad
+from dcompile.recipe.model import Recipe
 from dcompile.rules.check import CheckedRecipe
 
 
@@ -34,16 +36,17 @@ class ComponentPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """The whole job."""
+    """The whole job. `written` is the recipe as it was read; `checked` has the plan that `auto` stands for."""
 
     checked: CheckedRecipe
+    written: Recipe
     strategy: str
     mesh: dict[str, int]
     placement: Placement
     components: tuple[ComponentPlan, ...]
     loads: tuple[DeviceLoad, ...]
     traffic: dict[str, dict[str, int]]
-    estimate: dict[str, float]
+    estimate: Estimate
     shares: tuple[tuple[int, ...], ...]
     decisions: tuple[Decision, ...]
 

@@ -6,20 +6,19 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dcompile.core.diagnostics import Diagnostic, Path, dotted, has_errors
+from dcompile.core.diagnostics import MAX_FINDINGS, Add, Diagnostic, Path, bounded, dotted, has_errors
+from dcompile.core.safe_text import TOKEN
 from dcompile.core.units import parse_bytes
 from dcompile.recipe.faults import fault
 from dcompile.recipe.model import Recipe
 from dcompile.recipe.sections import fields, section_at
 from dcompile.recipe.suggest import unknown_key
-from dcompile.recipe.values import either, expected, hint_for, show
+from dcompile.recipe.values import either, expected, hint_for, right_text, show
 from dcompile.source.document import Document, get, items
-from dcompile.source.faults import TOKEN
 
 _SIZES = ("memory", "host_memory", "reserve")
 _LIMITS = ("greater_than_equal", "less_than_equal", "greater_than", "less_than")
 _SEARCHES = 40
-_MOST = 100
 
 
 def decode(document: Document) -> tuple[Recipe | None, tuple[Diagnostic, ...]]:
@@ -30,6 +29,9 @@ def decode(document: Document) -> tuple[Recipe | None, tuple[Diagnostic, ...]]:
     """
     recipe: Recipe | None = None
     found = _own_checks(document)
+    if isinstance(document.value, dict) and is_newer(document.value.get("version")):
+        # What a newer format may hold is not ours to judge.
+        return None, tuple(diagnostic for diagnostic in found if diagnostic.path == ("version",))
     try:
         recipe = Recipe.model_validate(document.value)
     except ValidationError as error:
@@ -45,7 +47,7 @@ def decode(document: Document) -> tuple[Recipe | None, tuple[Diagnostic, ...]]:
         file, span = document.position(diagnostic.path, key=diagnostic.is_key)
         return file, span.line, span.column, diagnostic.code
 
-    diagnostics = tuple(sorted(kept.values(), key=place))
+    diagnostics = bounded(sorted(kept.values(), key=place))
     return (None if document.faulty or has_errors(diagnostics) else recipe), diagnostics
 
 
@@ -59,7 +61,7 @@ def _sentences(document: Document, error: ValidationError, known: list[Diagnosti
     searches = 0
     parents = {path[:length] for path in at for length in range(len(path))}
     for path, errors in at.items():
-        if len(found) >= _MOST:
+        if len(found) > MAX_FINDINGS:
             break
         value = get(document.value, path)
         if path in taken or (path in parents and isinstance(value, (dict, list))):
@@ -67,7 +69,8 @@ def _sentences(document: Document, error: ValidationError, known: list[Diagnosti
         kinds = {item["type"] for item in errors}
         if kinds == {"extra_forbidden"}:
             searches += 1
-            found.append(unknown_key(path, search=searches <= _SEARCHES))
+            section = get(document.value, path[:-1])
+            found.append(unknown_key(path, section, search=searches <= _SEARCHES))
         elif "missing" in kinds:
             found.append(_missing(path))
         else:
@@ -93,7 +96,10 @@ def _missing(path: Path) -> Diagnostic:
     section, key = path[:-1], path[-1]
     place = f"`{dotted(section)}`" if section else "the recipe"
     hint = {"version": "write `version: 1`", "model": "write `model: {id: <hub id>}`"}.get(dotted(path), "")
-    return fault("DC202", f"{place} needs the key `{key}`", hint or f"write `{key}: ...`", section, is_key=True)
+    fix = Add(("version",), "1", is_first=True) if (*section, key) == ("version",) else None
+    return fault(
+        "DC202", f"{place} needs the key `{key}`", hint or f"write `{key}: ...`", section, is_key=True, fix=fix
+    )
 
 
 def _wrong(document: Document, path: Path, value: Any, errors: list[dict[str, Any]]) -> Diagnostic:
@@ -118,21 +124,34 @@ def _wrong(document: Document, path: Path, value: Any, errors: list[dict[str, An
             hint = "write `version: 1`"
         what = "has nothing under it" if not text else f"is `{text}`"
         return fault("DC206", f"`{name}` {what}; it must be {wanted}", hint, path, is_key=True)
+    if value in ([], {}) and "too_short" in kinds:
+        return fault("DC206", f"`{name}` is empty", "name at least one entry, or delete the key", path)
     message = f"`{name}` is {show(value, text)}, but it must be {wanted}"
     if "literal_error" in kinds and isinstance(value, (str, int)) and not isinstance(value, bool):
-        return fault("DC204", message, _near(value, errors), path)
-    return fault("DC203", message, hint_for(value, text, kinds, name), path)
+        meant = _near(value, errors)
+        near = f"did you mean `{meant[0]}`?" if meant else ""
+        if not near and path == ("parallel", "device_map"):
+            near = "`balanced` packs whole components; `{transformer: [0, 1]}` cuts one between its blocks"
+        return fault("DC204", message, near, path, fix=meant[0] if len(meant) == 1 else None)
+    return fault("DC203", message, hint_for(value, text, kinds, name), path, fix=right_text(value, text, kinds, name))
 
 
-def _near(value: Any, errors: list[dict[str, Any]]) -> str:
+def _near(value: Any, errors: list[dict[str, Any]]) -> list[str]:
+    """The choices that are like a value, the nearest first."""
     import difflib
     import re
 
     choices = [c for item in errors for c in re.findall(r"'([^']+)'", str(item.get("ctx", {}).get("expected", "")))]
     short = {"bf16": "bfloat16", "fp16": "float16", "half": "float16", "fp32": "float32", "float": "float32"}
     plain = str(value).lower().removeprefix("torch.")
-    meant = [short[plain]] if short.get(plain) in choices else difflib.get_close_matches(plain, choices, 1, 0.6)
-    return f"did you mean `{meant[0]}`?" if meant else ""
+    if plain in choices:
+        return [plain]
+    return [short[plain]] if short.get(plain) in choices else difflib.get_close_matches(plain, set(choices), 2, 0.6)
+
+
+def is_newer(version: object) -> bool:
+    """Whether a recipe is written for a newer dcompile."""
+    return type(version) is int and version > 1
 
 
 def _own_checks(document: Document) -> list[Diagnostic]:
@@ -151,12 +170,20 @@ def _own_checks(document: Document) -> list[Diagnostic]:
     if not isinstance(value, dict):
         return found
     version = value.get("version")
-    if "version" in value and version is not None and (type(version) is not int or version != 1):
+    if is_newer(version):
+        message = f"`version` is {version}; this dcompile reads 1"
+        found.append(fault("DC204", message, "upgrade dcompile, or write `version: 1`", ("version",)))
+    elif "version" in value and version is not None and (type(version) is not int or version != 1):
         shown = show(version, document.texts.get(("version",)))
-        code = "DC204" if type(version) is int else "DC203"
-        found.append(fault(code, f"`version` is {shown}; this dcompile reads 1", "write `version: 1`", ("version",)))
+        code, message = "DC204" if type(version) is int else "DC203", f"`version` is {shown}; this dcompile reads 1"
+        fix = None if isinstance(version, (dict, list)) else "1"
+        found.append(fault(code, message, "write `version: 1`", ("version",), fix=fix))
     for name in _SIZES:
-        found += _size(document, ("devices", name))
+        section: Path = ("devices", name)
+        sizes = get(value, section)
+        many = enumerate(sizes[:MAX_FINDINGS]) if name == "memory" and isinstance(sizes, list) else ()
+        for path in (section, *((*section, index) for index, _ in many)):
+            found += _size(document, path)
     model = value.get("model")
     if isinstance(model, dict):
         found += _model(model)
@@ -176,7 +203,8 @@ def _size(document: Document, path: Path) -> list[Diagnostic]:
     if TOKEN.search(text):
         return []
     try:
-        parse_bytes(text)
+        if parse_bytes(text) == 0 and path[-1] != "reserve":
+            return [fault("DC205", f"`{dotted(path)}` is `{text}`, but it must be more than 0", "", path)]
     except ValueError as error:
         return [fault("DC208", f"`{dotted(path)}`: {error}", "", path)]
     except OverflowError:

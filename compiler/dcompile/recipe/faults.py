@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dcompile.core.diagnostics import Diagnostic, Path, Severity
-from dcompile.source.faults import say
+from dcompile.core.diagnostics import Diagnostic, Fix, Path, Severity
 
 FAULTS: dict[str, str] = {
     "DC201": "unknown-key",
@@ -19,6 +18,8 @@ FAULTS: dict[str, str] = {
 }
 
 
-def fault(code: str, message: str, hint: str, path: Path, *, is_key: bool = False) -> Diagnostic:
+def fault(
+    code: str, message: str, hint: str, path: Path, *, is_key: bool = False, fix: Fix | None = None
+) -> Diagnostic:
     """An error in the recipe's shape at a path."""
-    return Diagnostic(code, Severity.ERROR, say(message), say(hint), path, is_key=is_key)
+    return Diagnostic(code, Severity.ERROR, message, hint, path, is_key=is_key, fix=fix)

@@ -13,12 +13,18 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, Stri
 DType = Literal["float32", "bfloat16", "float16"]
 Degree = Annotated[StrictInt, Field(ge=1, le=4096)]
 Count = Annotated[StrictInt, Field(ge=1)]
+# What no pipeline makes, but a job could be started with; a sum over it would take for ever.
+Side = Annotated[StrictInt, Field(ge=1, le=65_536)]
+Many = Annotated[StrictInt, Field(ge=1, le=100_000)]
 Index = Annotated[StrictInt, Field(ge=0)]
 Number = StrictInt | StrictFloat
+Rate = Annotated[StrictInt | StrictFloat, Field(gt=0)]
 Seed = Annotated[StrictInt, Field(ge=0, le=2**63 - 1)]
 
 
-SIZE: dict[str, Any] = {"pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*(B|[KMGT]i?B)\s*$"}
+# The pattern is for editors alone: what is wrong with a size is said by `decode`.
+SIZE: dict[str, Any] = {"pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*([KMGTkmgt][Ii]?)?[Bb]\s*$"}
+Size = Annotated[StrictStr, Field(json_schema_extra=SIZE)]
 
 
 class Section(BaseModel):
@@ -94,33 +100,75 @@ class Component(Section):
     tiling: StrictBool | None = Field(default=None, description="Decode in tiles (VAE).")
 
 
+class Speed(Section):
+    """What one device did a second; what is left out is taken from the hardware table, where the device is in it."""
+
+    matmul_flops_per_second: Rate | None = Field(default=None, description="Operations of matrix products.")
+    attention_flops_per_second: Rate | None = Field(default=None, description="Operations of attention.")
+    memory_bytes_per_second: Rate | None = Field(default=None, description="Bytes read and written.")
+    host_seconds_per_block: Rate | None = Field(
+        default=None, description="What the host takes to start the kernels of one block of a denoiser."
+    )
+
+
+class Collective(Section):
+    """One measured collective between devices of a node."""
+
+    operation: Literal["all_reduce", "all_gather", "all_to_all"] = Field(description="Which.")
+    ranks: Annotated[StrictInt, Field(ge=2, le=4096)] = Field(description="How many took part.", examples=[2])
+    bytes: Count = Field(
+        description="What a rank holds: before an all-reduce or an all-to-all, after an all-gather.", examples=[2**20]
+    )
+    seconds: Rate = Field(description="The median of its repeats, of the slowest rank.", examples=[0.0001])
+
+
+class Measured(Section):
+    """What was measured on this machine (`dcompile probe`). The estimate of time prefers it to the tables."""
+
+    dtype: DType = Field(description="The dtype that speeds were measured in.")
+    speeds: tuple[Speed, ...] = Field(
+        default=(),
+        description="One for each device of a node, in order, or one for all.",
+        examples=[[{"matmul_flops_per_second": 1.5e14, "attention_flops_per_second": 1.2e14}]],
+    )
+    collectives: tuple[Collective, ...] = Field(
+        default=(),
+        description="Collectives by size and number of ranks.",
+        examples=[[{"operation": "all_reduce", "ranks": 2, "bytes": 1048576, "seconds": 0.0001}]],
+    )
+
+
 class Devices(Section):
     """The machine."""
 
     gpu: StrictStr | None = Field(
         default=None, description="A name from `dcompile hardware`.", examples=["h100-sxm-80gb"]
     )
-    gpus: tuple[StrictStr, ...] | None = Field(default=None, description="One name for each device of a mixed box.")
+    gpus: Annotated[tuple[StrictStr, ...], Field(min_length=1)] | None = Field(
+        default=None, description="One name for each device of a mixed box."
+    )
     kind: Literal["cuda", "xpu", "cpu"] | None = Field(default=None, description="The kind, where no name is given.")
-    memory: StrictStr | None = Field(
-        default=None, description="Memory of one device, with a unit.", examples=["24GiB"], json_schema_extra=SIZE
+    memory: Size | Annotated[tuple[Size, ...], Field(min_length=1)] | None = Field(
+        default=None,
+        description="Memory of one device, with a unit; of a mixed box a list of them.",
+        examples=["24GiB", ["24GiB", "12GiB"]],
     )
     link: StrictStr | None = Field(
-        default=None, description="How devices of a node are linked.", examples=["nvlink", "pcie4"]
+        default=None,
+        description="How devices of a node are linked: a known link, or a bandwidth.",
+        examples=["nvlink4", "64GB/s"],
     )
     per_node: Count | None = Field(default=None, description="Devices of each node that this job uses.")
     nodes: Count = Field(default=1, description="Nodes that this job uses.")
-    node_link: StrictStr | None = Field(default=None, description="How nodes are linked.")
-    ids: tuple[Index, ...] | None = Field(default=None, description="Which devices of the node.")
-    host_memory: StrictStr | None = Field(
-        default=None, description="Memory of the host, with a unit.", examples=["4GiB"], json_schema_extra=SIZE
+    node_link: StrictStr | None = Field(default=None, description="How nodes are linked: a known link, or a bandwidth.")
+    ids: Annotated[tuple[Index, ...], Field(min_length=1)] | None = Field(
+        default=None, description="Which devices of the node."
     )
-    reserve: StrictStr | None = Field(
-        default=None,
-        description="Device memory that stays free, with a unit.",
-        examples=["4GiB"],
-        json_schema_extra=SIZE,
+    host_memory: Size | None = Field(default=None, description="Memory of the host, with a unit.", examples=["4GiB"])
+    reserve: Size | None = Field(
+        default=None, description="Device memory that stays free, with a unit.", examples=["4GiB"]
     )
+    measured: Measured | None = Field(default=None, description="What `dcompile probe` measured on this machine.")
 
 
 class Tensor(Section):
@@ -138,7 +186,7 @@ class Context(Section):
     uneven: StrictBool = Field(default=False, description="Allow lengths that the degree does not divide.")
 
 
-DeviceMapValue = Index | tuple[Index, ...]
+DeviceMapValue = Index | Annotated[tuple[Index, ...], Field(min_length=1)]
 
 
 class ComponentParallel(Section):
@@ -165,7 +213,7 @@ class Parallel(Section):
 
     auto: Auto | None = Field(default=None, description="The compiler chooses within these bounds.")
     data: Degree | None = Field(default=None, description="Replicas; the prompts are divided.")
-    device_map: Literal["balanced"] | dict[StrictStr, DeviceMapValue] | None = Field(
+    device_map: Literal["balanced"] | Annotated[dict[StrictStr, DeviceMapValue], Field(min_length=1)] | None = Field(
         default=None, description="Whole components, or the blocks of one, on the devices of one process."
     )
     context: Context | None = Field(default=None, description="The sequence is split.", examples=[{"ulysses": 2}])
@@ -189,24 +237,28 @@ class Run(Section):
         default=None, description="A list of prompts, or a .txt, .jsonl or .csv file relative to the recipe."
     )
     negative_prompt: StrictStr | None = Field(default=None, description="What the guided branch moves away from.")
-    images: tuple[StrictStr, ...] | None = Field(
-        default=None, description="Input pictures, relative to the recipe.", examples=[["fox.png"]]
+    images: Annotated[tuple[StrictStr, ...], Field(min_length=1)] | None = Field(
+        default=None,
+        description="Input pictures of every row, relative to the recipe: .png, .jpg or .webp.",
+        examples=[["fox.png"]],
     )
-    height: Count | None = Field(
+    height: Side | None = Field(
         default=None, description="Height in pixels; the model's own otherwise.", examples=[1024]
     )
-    width: Count | None = Field(
-        default=None, description="Width in pixels; the model's own otherwise.", examples=[1024]
-    )
-    frames: Count | None = Field(default=None, description="Frames of a video.", examples=[81])
-    steps: Count | None = Field(default=None, description="Denoising steps (num_inference_steps).", examples=[28])
+    width: Side | None = Field(default=None, description="Width in pixels; the model's own otherwise.", examples=[1024])
+    frames: Many | None = Field(default=None, description="Frames of a video.", examples=[81])
+    steps: Many | None = Field(default=None, description="Denoising steps (num_inference_steps).", examples=[28])
     guidance: Number | None = Field(default=None, description="The guidance the model was distilled with.")
     true_cfg: Number | None = Field(default=None, description="Classifier-free guidance with two branches.")
     seed: Seed | None = Field(default=None, description="Seed of the random numbers.", examples=[42])
-    seeds: tuple[Seed, ...] | None = Field(default=None, description="One seed for each picture.", examples=[[1, 2]])
-    images_per_prompt: Count = Field(default=1, description="Pictures made of each prompt.")
-    batch: Count = Field(default=1, description="Pictures made in one call.")
-    id_column: StrictStr | None = Field(default=None, description="The column of the prompt file that names a row.")
+    seeds: tuple[Seed, ...] | None = Field(
+        default=None, description="One seed for each prompt; its repeats count up from it.", examples=[[1, 2]]
+    )
+    images_per_prompt: Many = Field(default=1, description="Pictures made of each prompt.")
+    batch: Many = Field(default=1, description="Pictures made in one call.")
+    id_column: StrictStr | None = Field(
+        default=None, description="The column of the prompt file that names a row; `{id}` in `output.name`."
+    )
     args: dict[StrictStr, Any] = Field(default={}, description="Other arguments of the pipeline's call.")
 
 
@@ -214,7 +266,7 @@ class Output(Section):
     """Where pictures go."""
 
     dir: StrictStr = Field(default="out", description="A folder, relative to the working directory.")
-    name: StrictStr = Field(default="{index:05d}", description="A template: {index:05d}, {seed}, {prompt_slug}.")
+    name: StrictStr = Field(default="{index:05d}", description="A template: {index:05d}, {seed}, {prompt_slug}, {id}.")
     format: Literal["png", "jpg", "webp", "mp4"] | None = Field(
         default=None, description="The kind of file; png for pictures and mp4 for videos otherwise."
     )
@@ -224,7 +276,9 @@ class Output(Section):
 class Launch(Section):
     """How ranks are started."""
 
-    timeout_seconds: Count = Field(default=600, description="How long a rank waits for the others.")
+    timeout_seconds: Annotated[StrictInt, Field(ge=1, le=2_592_000)] = Field(
+        default=600, description="How long a rank waits for the others; at most 30 days."
+    )
     env: dict[StrictStr, StrictStr] = Field(
         default={}, description="Environment of every rank.", examples=[{"NCCL_DEBUG": "WARN"}]
     )

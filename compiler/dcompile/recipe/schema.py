@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from dcompile.recipe.examples import EXAMPLES
 from dcompile.recipe.model import Recipe
 
 _EXTENDS = {
@@ -23,10 +24,15 @@ def recipe_schema() -> dict[str, Any]:
     required = schema.pop("required")
     properties = {"version": schema["properties"].pop("version"), "extends": _EXTENDS, **schema.pop("properties")}
     definitions = schema.pop("$defs")
-    for section in (properties, *(definition.get("properties", {}) for definition in definitions.values())):
-        for entry in section.values():
+    sections = {"Recipe": properties} | {name: made.get("properties", {}) for name, made in definitions.items()}
+    for section, entries in sections.items():
+        for name, entry in entries.items():
             if "$ref" in entry:
                 entry.setdefault("description", definitions[entry["$ref"].rpartition("/")[2]]["description"])
+            if (examples := EXAMPLES.get(f"{section}.{name}")) is not None:
+                entry["examples"] = list(examples)
+            if section == "Recipe" and name not in required and name != "extends":
+                entry.setdefault("default", {})
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "dcompile recipe",

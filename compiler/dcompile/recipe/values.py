@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from typing import Any
 
-from dcompile.source.faults import redact
+from dcompile.core.safe_text import redact
 
 _TYPES = {
     "string_type": "text",
@@ -25,6 +26,7 @@ _LIMITS = {
     "greater_than": ("gt", "more than"),
     "less_than": ("lt", "less than"),
 }
+_WORD = re.compile(r"[A-Za-z][\w./-]*")
 _TRUE = ("yes", "on", "y", "true", "1")
 _FALSE = ("no", "off", "n", "false", "0")
 
@@ -67,21 +69,45 @@ def hint_for(value: Any, text: str | None, wanted: set[str], path_text: str) -> 
     name = path_text.rsplit(".", 1)[-1]
     if path_text == "parallel.auto":
         return "write `parallel: auto`"
-    if "bool_type" in wanted and isinstance(value, str):
-        low = value.strip().lower()
-        return (
-            f"write `{name}: {'true' if low in _TRUE else 'false'}`" if low in _TRUE + _FALSE else "write true or false"
-        )
-    if "bool_type" in wanted and value in (0, 1) and not isinstance(value, bool):
-        return f"write `{name}: {'true' if value else 'false'}`"
-    if "int_type" in wanted and isinstance(value, float) and value.is_integer():
-        return f"write {int(value)}"
-    if wanted & {"int_type", "float_type"} and isinstance(value, str):
-        bare = value.strip().replace(",", "").replace("_", "")
-        if re.fullmatch(r"-?\d{1,18}", bare):
-            return f"write {int(bare)}, without quotes"
+    if path_text.startswith("parallel.device_map.") and isinstance(value, str):
+        number = _device_number(value)
+        return f"write {number}" if number else "write the number of a device, such as 0, or a list: [0, 1]"
+    right = right_text(value, text, wanted, path_text)
+    if "bool_type" in wanted and (isinstance(value, str) or value in (0, 1)):
+        return f"write `{name}: {right}`" if right else "write true or false" if isinstance(value, str) else ""
+    if "int_type" in wanted and isinstance(value, float) and right:
+        return f"write {right}"
+    if wanted & {"int_type", "float_type"} and isinstance(value, str) and right:
+        return f"write {right}, without quotes"
     if "string_type" in wanted and isinstance(value, (bool, int, float)):
         return f'write "{text if text is not None else value}" in quotes'
     if "tuple_type" in wanted and isinstance(value, (str, int, float)):
         return f"write a list: [{show(value, text).strip('`')}]"
     return ""
+
+
+def _device_number(value: str) -> str | None:
+    """`0` of `cuda:0`."""
+    number = re.fullmatch(r"(?:cuda:|xpu:)?(\d{1,4})", value.strip())
+    return str(int(number[1])) if number else None
+
+
+def right_text(value: Any, text: str | None, wanted: set[str], path_text: str) -> str | None:
+    """What has to stand in the place of a value of the wrong type, where only one thing can be meant; as YAML."""
+    if path_text.startswith("parallel.device_map.") and isinstance(value, str):
+        return _device_number(value)
+    if "bool_type" in wanted and not isinstance(value, bool):
+        low = str(value).strip().lower()
+        return "true" if low in _TRUE else "false" if low in _FALSE else None
+    if "int_type" in wanted and isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if wanted & {"int_type", "float_type"} and isinstance(value, str):
+        bare = value.strip().replace(",", "").replace("_", "")
+        return str(int(bare)) if re.fullmatch(r"-?\d{1,18}", bare) else None
+    if path_text.startswith("requires."):  # a number is no version specifier, with quotes or without
+        return None
+    if wanted == {"string_type"} and isinstance(value, (bool, int, float)):
+        return json.dumps(text if text is not None else str(value))
+    if wanted == {"tuple_type"} and isinstance(value, str) and _WORD.fullmatch(value):
+        return f"[{value}]"
+    return None

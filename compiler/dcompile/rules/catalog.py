@@ -2,32 +2,84 @@
 
 from __future__ import annotations
 
-from dcompile.core.diagnostics import Diagnostic
-from dcompile.rules.advice import more_replicas_than_pictures, one_expert_split, tensor_over_slow_link
-from dcompile.rules.memory import does_not_fit
+from dcompile.core.diagnostics import Diagnostic, bounded
+from dcompile.rules.advice import (
+    guidance_without_effect,
+    more_replicas_than_pictures,
+    one_expert_split,
+    tensor_over_slow_link,
+    unequal_devices,
+    weights_over_network,
+)
+from dcompile.rules.memory import (
+    decode_in_torch_29,
+    does_not_fit,
+    host_memory,
+    nearly_full,
+    offload_saves_nothing,
+    unusable_measurement,
+)
 from dcompile.rules.model import (
+    class_not_asked,
+    dtypes_differ,
+    needs_pictures,
+    no_steps_left,
     output_name,
+    picture_count,
+    picture_shape,
+    pictures_in_batch,
+    pictures_not_taken,
     requires_unmet,
+    scale_of_merged_adapter,
     size_not_multiple,
     text_too_long,
     unknown_call_argument,
     unknown_component,
 )
 from dcompile.rules.parallel import (
+    adapter_component,
     adapter_under_tensor,
     attention_backend,
+    axis_degrees_differ,
+    component_not_cut,
+    context_plan_unusable,
     device_map_with_split,
+    empty_device,
+    gpu_with_other_kind,
     heads_not_divisible,
     idle_devices,
+    image_text_boundary,
+    launch_environment,
+    mask_under_context,
+    merged_into_quantized,
     more_devices_than_there_are,
     no_context_plan,
+    no_effect,
     no_tensor_plan,
     not_yet,
+    offload_of_quantized,
+    offload_of_split,
+    padded_heads,
+    planned_weight_missing,
+    quantize_on_cpu,
+    quantize_single_file,
+    quantize_type,
+    quantized_already,
+    quantized_under_tensor,
+    scheduler_misfit,
+    scheduler_setting,
+    short_timeout,
     stochastic_batch,
+    tensor_argument,
     tensor_with_context,
     text_not_divisible,
+    tiling_of_no_autoencoder,
     tokens_not_divisible,
     uneven_unified,
+    unknown_linear_layers,
+    unknown_scheduler,
+    unknown_token_count,
+    unusable_adapter,
     weight_not_divisible,
 )
 from dcompile.rules.rule import Rule, Subject
@@ -35,11 +87,21 @@ from dcompile.rules.rule import Rule, Subject
 RULES: tuple[Rule, ...] = (
     output_name.RULE,
     requires_unmet.RULE,
+    needs_pictures.RULE,
+    pictures_not_taken.RULE,
+    picture_count.RULE,
+    picture_shape.RULE,
+    pictures_in_batch.RULE,
+    no_steps_left.RULE,
     unknown_component.RULE,
+    dtypes_differ.RULE,
+    scale_of_merged_adapter.RULE,
     unknown_call_argument.RULE,
+    class_not_asked.RULE,
     size_not_multiple.RULE,
     text_too_long.RULE,
     not_yet.RULE,
+    gpu_with_other_kind.RULE,
     heads_not_divisible.RULE,
     tokens_not_divisible.RULE,
     text_not_divisible.RULE,
@@ -47,31 +109,78 @@ RULES: tuple[Rule, ...] = (
     no_tensor_plan.RULE,
     no_context_plan.RULE,
     more_devices_than_there_are.RULE,
-    idle_devices.RULE,
     device_map_with_split.RULE,
+    component_not_cut.RULE,
+    offload_of_split.RULE,
+    tiling_of_no_autoencoder.RULE,
     attention_backend.RULE,
     uneven_unified.RULE,
     weight_not_divisible.RULE,
     adapter_under_tensor.RULE,
     stochastic_batch.RULE,
+    axis_degrees_differ.RULE,
+    mask_under_context.RULE,
+    context_plan_unusable.RULE,
+    launch_environment.RULE,
+    unknown_token_count.RULE,
+    no_effect.RULE,
+    padded_heads.RULE,
+    short_timeout.RULE,
+    image_text_boundary.RULE,
+    unknown_scheduler.RULE,
+    scheduler_setting.RULE,
+    scheduler_misfit.RULE,
+    adapter_component.RULE,
+    unusable_adapter.RULE,
+    tensor_argument.RULE,
+    quantized_under_tensor.RULE,
+    quantize_type.RULE,
+    quantize_on_cpu.RULE,
+    quantized_already.RULE,
+    quantize_single_file.RULE,
+    unknown_linear_layers.RULE,
+    merged_into_quantized.RULE,
+    offload_of_quantized.RULE,
+    planned_weight_missing.RULE,
     more_replicas_than_pictures.RULE,
     one_expert_split.RULE,
     tensor_over_slow_link.RULE,
+    guidance_without_effect.RULE,
+    unequal_devices.RULE,
+    unusable_measurement.RULE,
+    weights_over_network.RULE,
+    decode_in_torch_29.RULE,
 )
 
-FIT_RULES: tuple[Rule, ...] = (does_not_fit.RULE,)
-"""Rules that need a layout, and so run only on a recipe that the others accept."""
+FIT_RULES: tuple[Rule, ...] = (
+    does_not_fit.RULE,
+    host_memory.RULE,
+    nearly_full.RULE,
+    offload_saves_nothing.RULE,
+    idle_devices.RULE,
+    empty_device.RULE,
+)
+"""Rules about a whole layout, which run only on a recipe that the others accept; the first error is the last."""
+
+JOB_RULES: tuple[Rule, ...] = (
+    output_name.RULE,
+    requires_unmet.RULE,
+    unknown_call_argument.RULE,
+    size_not_multiple.RULE,
+    text_too_long.RULE,
+)
+"""Rules that find the same under any plan: a search for a plan asks them once."""
 
 ROW_RULES: tuple[Rule, ...] = (
-    output_name.RULE,
     size_not_multiple.RULE,
     text_too_long.RULE,
     tokens_not_divisible.RULE,
     text_not_divisible.RULE,
+    image_text_boundary.RULE,
 )
 """Rules that are asked again for the rows of a prompt file that have a size or a text length of their own."""
 
 
 def run_rules(rules: tuple[Rule, ...], subject: Subject) -> tuple[Diagnostic, ...]:
     """Every finding of every rule, in the catalogue's order."""
-    return tuple(finding for rule in rules for finding in rule.check(subject))
+    return tuple(finding for rule in rules for finding in bounded(rule.check(subject)))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from dcompile.core.diagnostics import Diagnostic, has_errors
+from dcompile.core.diagnostics import Diagnostic, Severity, has_errors
 from dcompile.facts.resolve import Facts
+from dcompile.layout.settings import has_own_shape, recipe_of_row, rows_by_shape
 from dcompile.recipe.model import Recipe
 from dcompile.rules.catalog import FIT_RULES, ROW_RULES, RULES, run_rules
-from dcompile.rules.rule import Subject, subject_of
+from dcompile.rules.rule import Rule, Subject, subject_of
 
 
 @dataclass(frozen=True)
@@ -19,28 +20,13 @@ class CheckedRecipe:
     subject: Subject
 
 
-OWN = ("height", "width", "frames", "max_sequence_length")
-"""Columns of a prompt file that shapes follow from."""
-
-
 def _row_subjects(subject: Subject) -> list[tuple[int, Subject]]:
     """The job as each row sees it that has a shape of its own, the first of each shape; with the row's index."""
-    found: dict[tuple[object, ...], tuple[int, Subject]] = {}
-    recipe = subject.recipe
-    for row in subject.facts.rows:
-        shape = tuple(row.args.get(key) for key in OWN)
-        if shape in found or not any(value is not None for value in shape):
-            continue
-        own = {key: row.args[key] for key in OWN[:3] if key in row.args}
-        text = {key: row.args[key] for key in OWN[3:] if key in row.args}
-        run = recipe.run.model_copy(update={**own, "args": {**recipe.run.args, **text}})
-        found[shape] = (row.index, subject_of(recipe.model_copy(update={"run": run}), subject.facts))
-    return list(found.values())
-
-
-def _pixels(row: tuple[int, Subject]) -> int:
-    settings = row[1].settings
-    return settings.height_px * settings.width_px * (settings.frames or 1)
+    return [
+        (row.index, subject_of(recipe_of_row(subject.recipe, row), subject.facts))
+        for row in rows_by_shape(subject.facts)
+        if has_own_shape(row)
+    ]
 
 
 def _first_of_each_code(found: Iterable[tuple[int, tuple[Diagnostic, ...]]]) -> tuple[Diagnostic, ...]:
@@ -53,17 +39,42 @@ def _first_of_each_code(found: Iterable[tuple[int, tuple[Diagnostic, ...]]]) -> 
     return tuple(first.values())
 
 
-def check(recipe: Recipe, facts: Facts) -> tuple[CheckedRecipe | None, tuple[Diagnostic, ...]]:
-    """Run every rule. The fit is judged only where a layout exists, so that one cause gives one diagnostic."""
+def errors_of_rules(recipe: Recipe, facts: Facts) -> tuple[Diagnostic, ...]:
+    """What the rules but those of memory refuse in a recipe that cannot run for another reason."""
+    return tuple(item for item in run_rules(RULES, subject_of(recipe, facts)) if item.severity is Severity.ERROR)
+
+
+def _nothing(_: Diagnostic) -> bool:
+    return False
+
+
+def check(
+    recipe: Recipe,
+    facts: Facts,
+    is_ignored: Callable[[Diagnostic], bool] = _nothing,
+    known: tuple[Rule, ...] = (),
+) -> tuple[CheckedRecipe | None, tuple[Diagnostic, ...]]:
+    """Run every rule. The fit is judged only where a layout exists, and what is left idle only where the rest fits, so
+    that one cause gives one diagnostic.
+
+    Args:
+        recipe, facts: the job.
+        is_ignored: whether the recipe says that it accepts a finding (`# dcompile: ignore ...`); it is left out then.
+        known: rules whose findings are known, because they were asked of the same job.
+    """
+
+    def heard(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+        return tuple(diagnostic for diagnostic in found if not is_ignored(diagnostic))
+
     subject = subject_of(recipe, facts)
-    diagnostics = run_rules(RULES, subject)
+    diagnostics = heard(run_rules(tuple(rule for rule in RULES if rule not in known), subject))
     if not has_errors(diagnostics):
         rows = _row_subjects(subject)
-        diagnostics += _first_of_each_code((index, run_rules(ROW_RULES, row)) for index, row in rows)
+        diagnostics += heard(_first_of_each_code((index, run_rules(ROW_RULES, row)) for index, row in rows))
     if has_errors(diagnostics):
         return None, diagnostics
-    fit = run_rules(FIT_RULES, subject)
-    if not fit and rows:
-        fit = _first_of_each_code((index, run_rules(FIT_RULES, row)) for index, row in [max(rows, key=_pixels)])
-    diagnostics += fit
-    return (None if has_errors(diagnostics) else CheckedRecipe(subject)), diagnostics
+    for rule in FIT_RULES:
+        diagnostics += heard(run_rules((rule,), subject))
+        if has_errors(diagnostics):
+            return None, diagnostics
+    return CheckedRecipe(subject), diagnostics

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from dcompile.core.diagnostics import Diagnostic, Path, Severity
+from dcompile.core.diagnostics import Diagnostic, Fix, Path, Severity
 from dcompile.facts.resolve import Facts
 from dcompile.layout.settings import Settings, settings_of
 from dcompile.layout.splits import Split, Splits, split_components
@@ -52,7 +52,7 @@ class Subject:
 
 def subject_of(recipe: Recipe, facts: Facts) -> Subject:
     """A recipe and its facts, ready for the rules."""
-    return Subject(recipe, facts, split_components(recipe, facts.model), settings_of(recipe, facts.model))
+    return Subject(recipe, facts, split_components(recipe, facts.model), settings_of(recipe, facts))
 
 
 @dataclass(frozen=True)
@@ -63,16 +63,22 @@ class Rule:
     check: Callable[[Subject], Iterator[Diagnostic]]
 
 
-def error(code: str, message: str, hint: str, path: Path) -> Diagnostic:
+def error(
+    code: str, message: str, hint: str, path: Path, *, is_key: bool = False, fix: Fix | None = None
+) -> Diagnostic:
     """A diagnostic that stops the compiler."""
-    return Diagnostic(code, Severity.ERROR, message, hint, path)
+    return Diagnostic(code, Severity.ERROR, message, hint, path, is_key=is_key, fix=fix)
 
 
-def warning(code: str, message: str, hint: str, path: Path) -> Diagnostic:
+def warning(
+    code: str, message: str, hint: str, path: Path, *, is_key: bool = False, fix: Fix | None = None
+) -> Diagnostic:
     """A diagnostic that `--strict` makes an error."""
-    return Diagnostic(code, Severity.WARNING, message, hint, path)
+    return Diagnostic(code, Severity.WARNING, message, hint, path, is_key=is_key, fix=fix)
 
 
-def advice(code: str, message: str, hint: str, path: Path) -> Diagnostic:
+def advice(
+    code: str, message: str, hint: str, path: Path, *, is_key: bool = False, fix: Fix | None = None
+) -> Diagnostic:
     """A diagnostic that never stops anything."""
-    return Diagnostic(code, Severity.ADVICE, message, hint, path)
+    return Diagnostic(code, Severity.ADVICE, message, hint, path, is_key=is_key, fix=fix)

@@ -1,8 +1,4 @@
-"""Context parallelism: diffusers' own hooks on our mesh. The one module that touches diffusers' private API.
-
-Tried with diffusers 0.42.1 and torch 2.13.0. `enable_parallelism` asks for an accelerator and makes its own mesh, so
-the pieces under it are called here.
-"""
+"""Context parallelism: diffusers' own hooks on our mesh, and what a CPU lacks for them."""
 
 from __future__ import annotations
 
@@ -11,24 +7,16 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from diffusers import ContextParallelConfig, ParallelConfig
-from diffusers.hooks import context_parallel as diffusers_hooks
-from diffusers.models import attention_dispatch
-from diffusers.models.attention import AttentionModuleMixin
-from diffusers.models.attention_processor import Attention, MochiAttention
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 
+from dcompile.runtime import library
 from dcompile.runtime.errors import RunError
-
-TRIED_WITH = {"diffusers": ("0.42.1",), "torch": ("2.13.0",)}
-
-_ATTENTION = (Attention, MochiAttention, AttentionModuleMixin)
-_plain_forward = attention_dispatch._native_attention_forward_op
 
 
 def apply(model: nn.Module, layout: dict[str, Any], mesh: DeviceMesh, device: torch.device) -> None:
     """Splits the sequence of `model` over the mesh's `ring` and `ulysses` axes."""
-    plan = getattr(model, "_cp_plan", None)
+    plan = library.context_plan(model)
     if plan is None:
         raise RunError(f"{type(model).__name__} has no context plan in the diffusers that is installed")
     uneven, ring, ulysses = layout["uneven"], layout["ring"], layout["ulysses"]
@@ -43,20 +31,17 @@ def apply(model: nn.Module, layout: dict[str, Any], mesh: DeviceMesh, device: to
     config.setup(dist.get_rank(), dist.get_world_size(), device, mesh=mesh)
     if device.type == "cpu":
         _serve_cpu()
-    model._parallel_config = config
-    for module in model.modules():
-        if isinstance(module, _ATTENTION) and hasattr(module.processor, "_parallel_config"):
-            module.processor._parallel_config = config
-    diffusers_hooks.apply_context_parallel(model, context, plan)
+    library.set_parallel_config(model, config)
+    library.apply_context_parallel(model, context, plan)
 
 
 def _serve_cpu() -> None:
     """Fills the two gaps of the CPU: no log-sum-exp from native attention, no uneven all-gather in gloo."""
-    attention_dispatch._native_attention_forward_op = _forward_with_log_sum_exp
-    diffusers_hooks._all_gather_anything = _all_gather_uneven
+    library.replace_native_forward(forward_with_log_sum_exp)
+    library.replace_uneven_gather(_all_gather_uneven)
 
 
-def _forward_with_log_sum_exp(
+def forward_with_log_sum_exp(
     ctx: Any,
     query: torch.Tensor,
     key: torch.Tensor,
@@ -72,7 +57,7 @@ def _forward_with_log_sum_exp(
 ) -> Any:
     """diffusers' native forward, with the log-sum-exp that the ring needs, shaped (batch, tokens, heads)."""
     if not return_lse:
-        return _plain_forward(
+        return library.native_forward(
             ctx, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, False, _save_ctx
         )
     query, key, value = (tensor.permute(0, 2, 1, 3) for tensor in (query, key, value))
@@ -85,7 +70,7 @@ def _forward_with_log_sum_exp(
 def _all_gather_uneven(tensor: torch.Tensor, dim: int, group: Any) -> torch.Tensor:
     """All-gather of shards of different length: pad to the longest, gather, trim."""
     tensor = tensor.contiguous()
-    lengths = diffusers_hooks.gather_size_by_comm(tensor.shape[dim], group)
+    lengths = library.gather_sizes(tensor.shape[dim], group)
     shape = list(tensor.shape)
     shape[dim] = max(lengths)
     padded = tensor.new_zeros(shape)

@@ -9,41 +9,73 @@ import torch
 from accelerate.utils import send_to_device
 from torch import nn
 
+from dcompile.runtime import library, quantize
+from dcompile.runtime.errors import RunError
+from dcompile.runtime.logical_devices import as_one_operation
+from dcompile.runtime.offload import offloaded
 
-def place(pipeline: Any, program: dict[str, Any], devices: list[torch.device]) -> None:
+
+def place(pipeline: Any, program: dict[str, Any], devices: list[torch.device]) -> torch.device:
     """Moves every component to its device; what lies elsewhere gets its inputs moved and its output brought back.
 
     The pipeline works where its first component is (diffusers' own rule for the execution device), so a denoiser on
-    another device gives its output back to there: without that the scheduler's step would mix two devices.
+    another device gives its output back to there: without that the scheduler's step would mix two devices. What is
+    offloaded stays on the host.
+
+    Returns:
+        Where the pipeline works.
     """
     modules = {name: module for name, module in pipeline.components.items() if isinstance(module, nn.Module)}
-    places = {}
+    places = {name: _places(module, program["components"].get(name) or {}) for name, module in modules.items()}
+    guests = offloaded(program)
     for name, module in modules.items():
-        component = program["components"].get(name) or {}
-        numbers = {"": component.get("device") or 0, **(component.get("blocks") or {})}
-        places[name] = {block: devices[number] for block, number in numbers.items()}
-        for block in sorted(places[name], key=len):
-            _move(module.get_submodule(block), places[name][block])
+        for part in sorted(places[name], key=len) if name not in guests else ():
+            _move(module.get_submodule(part), devices[places[name][part]])
     if len(devices) == 1:
-        return
-    home = pipeline._execution_device
+        return devices[0]
+    if devices[0].type == "cpu":
+        # The flex backend compiles itself, which the books of logical devices would stop: they look from outside.
+        library.wrap_flex_attention(as_one_operation)
+    home = devices[places[min(modules)][""]] if guests else library.execution_device(pipeline)
     for name, module in modules.items():
-        own = places[name][""]
-        for block, device in places[name].items():
-            if block:
-                _wrap(module.get_submodule(block), device, own)
+        for part, number in places[name].items():
+            if part:
+                _wrap(module.get_submodule(part), devices[number], devices[_around(part, places[name])])
+        own = devices[places[name][""]]
         if own != home or len(places[name]) > 1:
             _wrap(module, own, home)
+    return home
+
+
+def _places(module: nn.Module, component: dict[str, Any]) -> dict[str, int]:
+    """The device of the component (under the empty name) and of each of its parts that the plan places."""
+    parts = {name for name, _ in module.named_modules()}
+    blocks = component.get("blocks") or {}
+    own = component.get("device") or 0
+    for name, number in blocks.items():
+        if name not in parts and number != own:
+            raise RunError(f"the plan puts `{name}` on another device than its model, which has no such part")
+    return {"": own, **{name: number for name, number in blocks.items() if name in parts}}
+
+
+def _around(part: str, places: dict[str, int]) -> int:
+    """The device of the innermost part that is placed and holds this one: its caller works there."""
+    holder = part.rpartition(".")[0]
+    while holder not in places:
+        holder = holder.rpartition(".")[0]
+    return places[holder]
 
 
 def _move(module: nn.Module, device: torch.device) -> None:
     """Moves what is not a DTensor yet; split parameters lie on their device already."""
     for part in module.modules():
-        for parameter in part.parameters(recurse=False):
-            if not hasattr(parameter, "placements"):
+        for name, parameter in list(part.named_parameters(recurse=False)):
+            if quantize.is_quantized(parameter):
+                part._parameters[name] = quantize.moved(parameter, device)
+            elif not hasattr(parameter, "placements"):
                 parameter.data = parameter.data.to(device)
         for name, buffer in part.named_buffers(recurse=False):
-            part._buffers[name] = buffer.to(device)
+            setattr(part, name, buffer.to(device))
 
 
 def _wrap(module: nn.Module, device: torch.device, home: torch.device) -> None:
@@ -56,6 +88,11 @@ def _wrap(module: nn.Module, device: torch.device, home: torch.device) -> None:
 def _between(method: Callable[..., Any], device: torch.device, home: torch.device) -> Callable[..., Any]:
     def moved(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = send_to_device(args, device), send_to_device(kwargs, device)
-        return send_to_device(method(*args, **kwargs), home)
+        made = send_to_device(method(*args, **kwargs), home)
+        # What an autoencoder makes of an input picture is a distribution, which is no tensor and not moved as one.
+        distribution = getattr(made, "latent_dist", None)
+        for name, value in vars(distribution).items() if distribution is not None else ():
+            setattr(distribution, name, send_to_device(value, home))
+        return made
 
     return moved

@@ -31,6 +31,10 @@ class RunError(Exception):
     """Something that the user or the machine did; its text is one sentence."""
 
 
+class EchoError(RunError):
+    """An error of this rank that came after another rank's own: the user reads that one."""
+
+
 @dataclass(frozen=True)
 class RankError:
     """What one rank left behind when it failed."""
@@ -71,6 +75,8 @@ def _os_sentence(error: OSError) -> str:
 
 def is_echo(error: BaseException) -> bool:
     """Whether an exception says no more than that another rank is gone."""
+    if isinstance(error, EchoError):
+        return True
     if isinstance(error, RunError):
         return False
     text = f"{type(error).__name__} {error}".lower()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import random
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import numpy as np
 import torch
 
-from dcompile.runtime import outputs
+from dcompile.runtime import outputs, pictures
 from dcompile.runtime.errors import RunError
 from dcompile.runtime.progress import Reporter
 from dcompile.runtime.ranks import Ranks
@@ -44,8 +45,11 @@ def generate(
     program = plan["program"]
     folder = Path(program["output"]["dir"])
     content = outputs.model_content(program, root)
+    seen = pictures.picture_digests(program["run"]["rows"], root)
+    if len(set(ranks.gather(outputs.digest([content, seen])))) > 1:
+        raise RunError("the model's, an adapter's or an input picture's files are not the same for all ranks")
     call = program["run"]["call"]
-    digests = {row["index"]: outputs.content_digest(content, call, row) for row in program["run"]["rows"]}
+    digests = {row["index"]: outputs.content_digest(content, call, row, seen) for row in program["run"]["rows"]}
     pending = ranks.agree(_pending(program, folder, digests, overwrite) if ranks.is_writer else None)
     rows = own_rows(program, ranks)
     counts = ranks.gather(sum(row["index"] in pending for row in rows) if ranks.is_writer else 0)
@@ -57,7 +61,8 @@ def generate(
             steps = {**call, **batch[0]["args"]}.get("num_inference_steps")
             reporter.start(steps)
             started = time.monotonic()
-            made = make(pipeline, batch, call, program["output"]["format"], reporter.step)
+            images = pictures.load_pictures(batch[0], root)
+            made = make(pipeline, batch, call, program["output"]["format"], reporter.step, images)
             seconds = (time.monotonic() - started) / len(batch)
             for row, frames in zip(batch, made, strict=True):
                 if not ranks.is_writer:
@@ -78,12 +83,13 @@ def generate(
 
 
 def batches(rows: list[Row], size: int) -> list[list[Row]]:
-    """Neighbouring rows that one call can make: equal arguments, and all or none with a negative prompt."""
+    """Neighbouring rows that one call can make: equal arguments and pictures, all or none with a negative prompt."""
     made: list[list[Row]] = []
     for row in rows:
         last = made[-1] if made else []
         alike = last and all(
-            (row["args"], row["negative_prompt"] is None) == (other["args"], other["negative_prompt"] is None)
+            (row["args"], row.get("images"), row["negative_prompt"] is None)
+            == (other["args"], other.get("images"), other["negative_prompt"] is None)
             for other in last
         )
         if alike and len(last) < size:
@@ -93,16 +99,26 @@ def batches(rows: list[Row], size: int) -> list[list[Row]]:
     return made
 
 
-def make(pipeline: Any, batch: list[Row], call: dict[str, Any], file_format: str, on_step: Any = None) -> list[Any]:
+def make(
+    pipeline: Any,
+    batch: list[Row],
+    call: dict[str, Any],
+    file_format: str,
+    on_step: Any = None,
+    images: Sequence[Any] = (),
+) -> list[Any]:
     """One call of the pipeline; a PIL image or a list of frames for each row of the batch."""
-    arguments = {**call, **batch[0]["args"]}
+    accepted = inspect.signature(pipeline.__call__).parameters
+    given = {**call, **batch[0]["args"]}
+    arguments = {name: _as_called(name, value, accepted, len(batch)) for name, value in given.items()}
     generators = [torch.Generator("cpu").manual_seed(row["seed"]) for row in batch]
     arguments["prompt"] = [row["prompt"] for row in batch] if len(batch) > 1 else batch[0]["prompt"]
     if batch[0]["negative_prompt"] is not None:
         negative = [row["negative_prompt"] for row in batch]
         arguments["negative_prompt"] = negative if len(batch) > 1 else negative[0]
+    if images:
+        arguments["image"] = images[0] if len(images) == 1 else list(images)
     arguments["generator"] = generators if len(batch) > 1 else generators[0]
-    accepted = inspect.signature(pipeline.__call__).parameters
     if on_step is not None and "callback_on_step_end" in accepted:
         arguments["callback_on_step_end"] = _step_counter(on_step)
     arguments.setdefault("output_type", "pil")
@@ -119,6 +135,16 @@ def make(pipeline: Any, batch: list[Row], call: dict[str, Any], file_format: str
     return list(made)
 
 
+def _as_called(name: str, value: Any, accepted: Mapping[str, inspect.Parameter], pictures: int) -> Any:
+    """A value of `run.args` as a script would pass it: YAML has no tuples, and some pipelines do not repeat a second
+    text for every picture of a call (`pipeline_stable_diffusion_xl.py:380`)."""
+    if pictures > 1 and isinstance(value, str) and name.removeprefix("negative_").startswith("prompt_"):
+        return [value] * pictures
+    wanted = accepted[name].annotation if name in accepted else None
+    takes = {get_origin(kind) or kind for kind in (wanted, *get_args(wanted))}
+    return tuple(value) if isinstance(value, list) and tuple in takes and list not in takes else value
+
+
 def reset_global_generators(seed: int) -> None:
     """The same global state on every rank before each picture: not every pipeline hands its generator on."""
     torch.manual_seed(seed)
@@ -128,7 +154,7 @@ def reset_global_generators(seed: int) -> None:
 
 def _step_counter(on_step: Any) -> Any:
     def count(pipeline: Any, step: int, timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
-        on_step()
+        on_step(getattr(pipeline, "num_timesteps", None))
         return tensors
 
     return count
@@ -151,7 +177,9 @@ def _entry(row: Row, frames: Any, name: str, path: Path, seconds: float, metadat
     size = list(first.size) if hasattr(first, "getexif") else [first.shape[1], first.shape[0]]
     return {
         "index": row["index"],
+        **({"id": row["id"]} if "id" in row else {}),
         "prompt": row["prompt"],
+        **({"images": [picture["path"] for picture in row["images"]]} if "images" in row else {}),
         "seed": row["seed"],
         "size": size,
         "file": name,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dcompile.runtime import worker
-from dcompile.runtime.errors import RankError, RunError, first_error, record
+from dcompile.runtime.errors import EchoError, RankError, RunError, first_error, record
 
 FAILED, INTERRUPTED = 4, 130
 
@@ -39,15 +39,15 @@ def run_plan(
             return _join(found, program, plan_path, root, overwrite, progress, traceback)
         if program["nodes"] > 1:
             raise RunError(
-                f"the plan is made for {program['nodes']} nodes: start it on each of them with torchrun or srun "
-                f"(`{plan_path.parent / 'launch'}`)"
+                f"the plan is made for {program['nodes']} nodes: start "
+                f"`{plan_path.parent / 'launch' / 'torchrun.sh'}` on each of them, or run it with srun"
             )
     except (RunError, OSError, ValueError, KeyError) as error:
         return _say(record(None, 0, error), traceback, name_rank=False)
     with tempfile.TemporaryDirectory(prefix="dcompile-") as folder:
         command = _worker_arguments(plan_path, root, overwrite, progress, Path(folder))
         try:
-            failure = _start(command, program["ranks"], Path(folder))
+            failure = start_ranks(command, program["ranks"], Path(folder))
         except KeyboardInterrupt:
             _remove_drafts(program)
             print("dcompile: interrupted; run again to go on where it stopped", file=sys.stderr)
@@ -81,7 +81,8 @@ def _join(
         print(f"dcompile: joining a job of {launcher} with {world} rank(s)", file=sys.stderr, flush=True)
     try:
         if world != program["ranks"]:
-            raise RunError(f"{launcher} started {world} rank(s), but the plan is made for {program['ranks']}")
+            fault = f"{launcher} started {world} rank(s), but the plan is made for {program['ranks']}"
+            raise RunError(fault) if rank == 0 else EchoError(fault)
         worker.run(plan_path, root, overwrite=overwrite, progress=progress)
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -101,7 +102,7 @@ def _worker_arguments(plan_path: Path, root: Path, overwrite: bool, progress: st
     return [*arguments, "--overwrite"] if overwrite else arguments
 
 
-def _start(arguments: list[str], count: int, folder: Path) -> RankError | None:
+def start_ranks(arguments: list[str], count: int, folder: Path) -> RankError | None:
     """Runs the ranks to their end; what the machine says about a rank that left no error of its own."""
     if count > 1:
         return _start_with_torchrun(arguments, count, folder)
@@ -122,8 +123,11 @@ def _start_with_torchrun(arguments: list[str], count: int, folder: Path) -> Rank
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL + 1)
+    # Each of torchrun's modules has a logger with a level of its own; what they say is said here in one sentence.
+    for name in [name for name in logging.root.manager.loggerDict if name.startswith("torch.distributed.elastic")]:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.pop("PYTHONOPTIMIZE", None)  # diffusers refuses by assertions what the ranks would otherwise hang on
     quiet = dict.fromkeys(range(1, count), Std.ALL)
     config = LaunchConfig(
         min_nodes=1,

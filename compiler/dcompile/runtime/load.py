@@ -12,45 +12,79 @@ import transformers
 from diffusers import DiffusionPipeline
 from torch import nn
 
-from dcompile.runtime import context_parallel, device_map, tensor_parallel, weights
+from dcompile.runtime import (
+    adapters,
+    attention,
+    context_parallel,
+    device_map,
+    offload,
+    quantize,
+    tensor_parallel,
+    weights,
+)
 from dcompile.runtime.errors import RunError
-from dcompile.runtime.ranks import Ranks, join
+from dcompile.runtime.logical_devices import LogicalDevices
+from dcompile.runtime.offload import Guest
+from dcompile.runtime.ranks import Ranks, join, start_alone
 
 
-def load_pipeline(plan: dict[str, Any], root: Path, ranks: Ranks | None = None) -> Any:
+def open_pipeline(plan: dict[str, Any], root: Path) -> Any:
+    """The plan's pipeline for a script that calls it itself: joins the script's job, or starts a group of one process.
+
+    Logical devices stay for the rest of the process: the script calls the pipeline when this function is long over.
+
+    Raises:
+        RunError: as `load_pipeline`.
+    """
+    ranks = join(plan["program"])
+    if ranks.world == 1 and not dist.is_initialized():
+        start_alone(plan["program"]["device_kind"])
+    if ranks.has_logical_devices:
+        LogicalDevices().__enter__()
+    return load_pipeline(plan, root, ranks)
+
+
+def load_pipeline(plan: dict[str, Any], root: Path, ranks: Ranks) -> Any:
     """The plan's pipeline, split and placed, on this rank.
 
     Args:
         plan: the content of `plan.json`.
         root: the recipe's folder, where relative model paths start.
-        ranks: this process's place; joins the job that the environment names where it is not given.
+        ranks: this process's place.
 
     Raises:
         RunError: with one sentence, where a weight file is missing or broken or the machine is not the plan's.
     """
     program = plan["program"]
-    ranks = ranks or join(program)
+    attention.check_before_loading(program)
     source = _source(program["pipeline"], root, ranks)
     has_adapters = bool(program["pipeline"]["adapters"])
-    streamed = {} if source.is_file() or has_adapters else _stream(program, source, root, ranks)
-    pipeline = _assemble(program, source, root, streamed)
+    guests: dict[str, Guest] = {}
+    streamed = {} if source.is_file() or has_adapters else _stream(program, source, root, ranks, guests)
+    pipeline = _assemble(program, source, root, streamed, ranks.devices)
     _override_scheduler(pipeline, program["pipeline"]["scheduler"])
-    _load_adapters(pipeline, program, root)
-    for name, component in program["components"].items():
+    adapters.load(pipeline, program, root)
+    for name, component in _present(program).items():
         if component["tensor"] and name not in streamed:
             mesh = _mesh(ranks)["tensor"]
             tensor_parallel.shard_in_memory(getattr(pipeline, name), component["tensor"], mesh, ranks.device)
-    device_map.place(pipeline, program, ranks.devices)
-    for name, component in program["components"].items():
+            if component["offload"]:
+                guests[name] = Guest(getattr(pipeline, name), ranks.device)
+    home = device_map.place(pipeline, program, ranks.devices)
+    for name, component in _present(program).items():
         if component["context"]:
             context_parallel.apply(getattr(pipeline, name), component["context"], _mesh(ranks), ranks.device)
         if component["tiling"]:
             getattr(pipeline, name).enable_tiling()
-    for name, component in program["components"].items():
-        if component["attention"]:
-            getattr(pipeline, name).set_attention_backend(component["attention"])
+    attention.set_backends(pipeline, program)
+    offload.apply(pipeline, program, ranks.devices, home, guests)
     pipeline.set_progress_bar_config(disable=True)
     return pipeline
+
+
+def _present(program: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The components that the plan does not leave out."""
+    return {name: component for name, component in program["components"].items() if not component["omit"]}
 
 
 def _mesh(ranks: Ranks) -> Any:
@@ -94,10 +128,12 @@ def _model_class(component: dict[str, Any]) -> Any:
     return found
 
 
-def _stream(program: dict[str, Any], source: Path, root: Path, ranks: Ranks) -> dict[str, nn.Module]:
-    """The tensor-parallel diffusers components, each rank reading its own slices."""
+def _stream(
+    program: dict[str, Any], source: Path, root: Path, ranks: Ranks, guests: dict[str, Guest]
+) -> dict[str, nn.Module]:
+    """The tensor-parallel diffusers components, each rank reading its own slices; the offloaded ones at rest."""
     streamed = {}
-    for name, component in program["components"].items():
+    for name, component in _present(program).items():
         if not component["tensor"] or component["library"] != "diffusers" or component["id"]:
             continue
         folder = root / component["path"] if component["path"] else source / name
@@ -110,10 +146,14 @@ def _stream(program: dict[str, Any], source: Path, root: Path, ranks: Ranks) -> 
             ranks.device,
             program["pipeline"]["variant"],
         )
+        if component["offload"]:  # at once, so that the slices of two are not on the device together
+            guests[name] = Guest(streamed[name], ranks.device)
     return streamed
 
 
-def _assemble(program: dict[str, Any], source: Path, root: Path, given: dict[str, nn.Module]) -> Any:
+def _assemble(
+    program: dict[str, Any], source: Path, root: Path, given: dict[str, nn.Module], devices: list[torch.device]
+) -> Any:
     """The pipeline on the CPU, each component at its dtype, around the components that are there already."""
     settings = program["pipeline"]
     parts: dict[str, Any] = dict(given)
@@ -121,11 +161,13 @@ def _assemble(program: dict[str, Any], source: Path, root: Path, given: dict[str
     for name, component in program["components"].items():
         if component["omit"]:
             parts[name] = None
-        elif component["dtype"]:
+            continue
+        if component["dtype"]:
             dtypes[name] = _dtype(component["dtype"])
-        if name not in parts and (component["id"] or component["path"]):
-            place = component["id"] or root / component["path"]
-            parts[name] = _model_class(component).from_pretrained(place, dtype=dtypes.get(name))
+        if name not in parts and (component["id"] or component["path"] or quantize.loads_on_device(component)):
+            place = component["id"] or (root / component["path"] if component["path"] else source / name)
+            variant = None if component["id"] or component["path"] else settings["variant"]
+            parts[name] = quantize.load(_model_class(component), place, component, dtypes.get(name), variant, devices)
     pipeline_class = getattr(diffusers, settings["class"], None)
     if pipeline_class is None:
         raise RunError(f"the diffusers that is installed has no pipeline `{settings['class']}`")
@@ -137,6 +179,9 @@ def _assemble(program: dict[str, Any], source: Path, root: Path, given: dict[str
         dtype=dtypes,
         variant=settings["variant"],
         trust_remote_code=settings["trust_remote_code"],
+        quantization_config=quantize.pipeline_config(
+            {name: component for name, component in _present(program).items() if name not in parts}
+        ),
         **parts,
     )
 
@@ -157,22 +202,3 @@ def _override_scheduler(pipeline: Any, scheduler: dict[str, Any] | None) -> None
         raise RunError(f"the diffusers that is installed has no scheduler `{scheduler['class']}`")
     settings = {key: value for key, value in scheduler.items() if key != "class"}
     pipeline.scheduler = found.from_config(pipeline.scheduler.config, **settings)
-
-
-def _load_adapters(pipeline: Any, program: dict[str, Any], root: Path) -> None:
-    """LoRA weights go in before anything is split; under tensor parallelism they are fused into whole weights."""
-    adapters = program["pipeline"]["adapters"]
-    if not adapters:
-        return
-    names = [f"adapter_{index}" for index in range(len(adapters))]
-    for name, adapter in zip(names, adapters, strict=True):
-        path = root / adapter["path"]
-        if path.is_file():
-            pipeline.load_lora_weights(path.parent, weight_name=path.name, adapter_name=name)
-        else:
-            pipeline.load_lora_weights(path if path.exists() else adapter["path"], adapter_name=name)
-    pipeline.set_adapters(names, [1.0 if adapter["weight"] is None else adapter["weight"] for adapter in adapters])
-    split = any(component["tensor"] for component in program["components"].values())
-    if split or any(adapter["fuse"] for adapter in adapters):
-        pipeline.fuse_lora(adapter_names=names)
-        pipeline.unload_lora_weights()

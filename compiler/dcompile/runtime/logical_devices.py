@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
+from torch.distributed.tensor import DTensor
+from torch.overrides import TorchFunctionMode, handle_torch_function, has_torch_function
 from torch.utils.weak import WeakIdKeyDictionary
 
 from dcompile.runtime.errors import RunError
@@ -32,8 +33,8 @@ class LogicalDevices(TorchFunctionMode):  # type: ignore[misc]
         self.transfers = 0
 
     def where(self, tensor: torch.Tensor) -> torch.device:
-        """The logical device of a tensor; a view of a parameter's data is where the parameter is."""
-        return self._places.get(tensor, HOST)
+        """The logical device of a tensor; one that `vmap` has wrapped is where the tensor inside is."""
+        return self._places.get(_inside(tensor), HOST)
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -86,6 +87,8 @@ class LogicalDevices(TorchFunctionMode):  # type: ignore[misc]
             RunError: where they lie on two.
         """
         tensors = list(_tensors((args, kwargs)))
+        if function in _INDEXING:
+            tensors = [tensors[0], *(one for one in tensors[1:] if not _is_whole_number(one))]
         placed = [tensor for tensor in tensors if self.where(tensor) != HOST]
         if not placed or function in _ASKS_ABOUT:
             return self.where(tensors[0]) if tensors else HOST
@@ -101,12 +104,38 @@ class LogicalDevices(TorchFunctionMode):  # type: ignore[misc]
         return target
 
     def _placed(self, result: Any, device: torch.device) -> Any:
-        for tensor in _tensors(result):
+        for tensor in map(_inside, _tensors(result)):
             if device == HOST:
                 self._places.pop(tensor, None)
             else:
                 self._places[tensor] = device
         return result
+
+
+def as_one_operation(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that is looked at as one operation: what it does inside (compiling itself) cannot be followed."""
+
+    def operation(*args: Any, **kwargs: Any) -> Any:
+        tensors = tuple(_tensors((args, kwargs)))
+        if has_torch_function(tensors):
+            return handle_torch_function(operation, tensors, *args, **kwargs)
+        return function(*args, **kwargs)
+
+    return operation
+
+
+def _inside(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor itself, without the wrappers of `vmap`; of one that is split over ranks, this rank's part."""
+    while torch._C._functorch.is_batchedtensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    if isinstance(tensor, DTensor):
+        tensor = tensor._local_tensor
+    return tensor
+
+
+def _is_whole_number(tensor: torch.Tensor) -> bool:
+    """Whether an index is read as a number, wherever it lies."""
+    return tensor.dim() == 0 and not tensor.is_floating_point()
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:

@@ -22,7 +22,12 @@ def file_name(output: dict[str, Any], row: dict[str, Any]) -> str:
     """
     try:
         return naming.file_name(
-            output["name"], output["format"], index=row["index"], seed=row["seed"], prompt=row["prompt"]
+            output["name"],
+            output["format"],
+            index=row["index"],
+            seed=row["seed"],
+            prompt=row["prompt"],
+            row_id=row.get("id"),
         )
     except ValueError as error:
         raise RunError(f"output.name {error}") from error
@@ -48,11 +53,11 @@ def model_content(program: dict[str, Any], root: Path) -> dict[str, Any]:
     settings = program["pipeline"]
     keys = ("class", "library", "dtype", "id", "path", "omit", "tiling")
     paths = [settings["path"], *(adapter["path"] for adapter in settings["adapters"])]
-    paths += [component["path"] for component in program["components"].values()]
+    paths += [component.get("path") for component in program["components"].values()]
     return {
         "pipeline": settings,
         "components": {
-            name: {key: component[key] for key in keys} for name, component in program["components"].items()
+            name: {key: component.get(key) for key in keys} for name, component in program["components"].items()
         },
         "files": {path: _fingerprint(root / path) for path in sorted({path for path in paths if path})},
         "format": program["output"]["format"],
@@ -60,9 +65,13 @@ def model_content(program: dict[str, Any], root: Path) -> dict[str, Any]:
     }
 
 
-def content_digest(content: dict[str, Any], call: dict[str, Any], row: dict[str, Any]) -> str:
-    """The digest of one picture's content: model, settings, prompt and seed."""
+def content_digest(
+    content: dict[str, Any], call: dict[str, Any], row: dict[str, Any], pictures: dict[str, str] | None = None
+) -> str:
+    """The digest of one picture's content: model, settings, prompt, seed and input pictures, these by their bytes."""
     own = {key: row[key] for key in ("prompt", "negative_prompt", "seed")}
+    if "images" in row:
+        own["images"] = [(pictures or {})[picture["path"]] for picture in row["images"]]
     return digest({"model": content, "call": {**call, **row["args"]}, "row": own})
 
 

@@ -13,8 +13,10 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from dcompile.runtime.errors import RunError
+from dcompile.runtime.offload import offloaded
 
-_BACKENDS = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl", "xpu": "cpu:gloo,xpu:xccl"}
+BACKENDS = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl", "xpu": "cpu:gloo,xpu:xccl"}
+"""What a process group is made of, by the kind of device: small messages go over the CPU."""
 _AXES = ("data", "cfg", "ring", "ulysses", "tensor")
 
 
@@ -49,6 +51,20 @@ class Ranks:
     def is_writer(self) -> bool:
         """Whether this rank writes its replica's files."""
         return self.rank % (self.world // self.data_degree) == 0
+
+    @property
+    def has_logical_devices(self) -> bool:
+        """Whether this process has devices that a machine without accelerators only keeps the books of."""
+        return self.device.type == "cpu" and self.device.index is not None
+
+    def is_first_failure(self) -> bool:
+        """Whether no other rank has failed before this one: what hits every rank is told once."""
+        if self.store is None:
+            return True
+        try:
+            return bool(self.store.add("dcompile/failures", 1) == 1)
+        except RuntimeError:  # the store's host is gone, and with it the rank that would have told
+            return True
 
     def agree(self, value: Any) -> Any:
         """The value of this replica's first rank, on all its ranks."""
@@ -109,7 +125,7 @@ def join(program: dict[str, Any]) -> Ranks:
     if not joined:
         ranks.store, _, _ = next(dist.rendezvous("env://", timeout=timeout))
         dist.init_process_group(
-            _BACKENDS[program["device_kind"]], store=ranks.store, rank=rank, world_size=world, timeout=timeout
+            BACKENDS[program["device_kind"]], store=ranks.store, rank=rank, world_size=world, timeout=timeout
         )
     axes = dict(program["mesh_axes"])
     ranks.mesh = build_mesh(program["device_kind"], axes)
@@ -125,6 +141,11 @@ def join(program: dict[str, Any]) -> Ranks:
     return ranks
 
 
+def start_alone(device_kind: str) -> None:
+    """Starts a process group of this process alone, so that a script runs as it would under torchrun."""
+    dist.init_process_group(BACKENDS[device_kind], store=dist.HashStore(), rank=0, world_size=1)
+
+
 def build_mesh(device_kind: str, axes: dict[str, int]) -> DeviceMesh:
     """The mesh of all ranks; diffusers wants both of its context axes where one is used, so the other gets size 1."""
     if "ring" in axes or "ulysses" in axes:
@@ -138,7 +159,9 @@ def build_mesh(device_kind: str, axes: dict[str, int]) -> DeviceMesh:
 def _devices(program: dict[str, Any], local_rank: int) -> list[torch.device]:
     kind, count = program["device_kind"], program["devices_per_rank"]
     if kind == "cpu":
-        return [torch.device("cpu")] if count == 1 else [torch.device("cpu", number) for number in range(count)]
+        # What rests in host memory and what is on the device have to be told apart.
+        is_host = count == 1 and not offloaded(program)
+        return [torch.device("cpu")] if is_host else [torch.device("cpu", number) for number in range(count)]
     available = torch.accelerator.device_count() if torch.accelerator.is_available() else 0
     current = torch.accelerator.current_accelerator()
     if current is None or current.type != kind:

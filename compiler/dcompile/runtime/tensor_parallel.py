@@ -78,7 +78,13 @@ def placed(local: torch.Tensor, mesh: DeviceMesh, dim: int | None) -> nn.Paramet
 
 
 def styled_modules(model: nn.Module, layout: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The modules that get hooks, by name."""
+    """The modules that get hooks, by name.
+
+    Raises:
+        RunError: where the plan splits nothing, which would be one whole model on every rank.
+    """
+    if not layout["styles"]:
+        raise RunError(f"the plan splits no part of {type(model).__name__} by `tensor`")
     return expand(layout["styles"], (name for name, _ in model.named_modules()))
 
 
@@ -116,5 +122,15 @@ def shard_in_memory(model: nn.Module, layout: dict[str, Any], mesh: DeviceMesh, 
 
 def apply_hooks(model: nn.Module, layout: dict[str, Any], mesh: DeviceMesh) -> None:
     """Adds the transfers around every split layer; its parameters have to be placed already."""
+    model.save_pretrained = _refuse_saving
     for name, style in styled_modules(model, layout).items():
         parallelize_module(model.get_submodule(name), mesh, _STYLES[style["style"]]())
+
+
+def _refuse_saving(*_: Any, **__: Any) -> None:
+    """What `save_pretrained` of a split model does.
+
+    Raises:
+        RunError: always; one rank's slices under the name of the whole would be wrong in silence.
+    """
+    raise RunError("a model that `tensor` splits cannot be saved: each rank has its slices only")

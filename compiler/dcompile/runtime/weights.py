@@ -15,7 +15,7 @@ from safetensors import safe_open
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 
-from dcompile.runtime import tensor_parallel
+from dcompile.runtime import library, tensor_parallel
 from dcompile.runtime.errors import RunError
 
 _STEM = "diffusion_pytorch_model"
@@ -107,7 +107,7 @@ def _dtype(model_class: Any, name: str, stored: torch.Tensor, dtype: torch.dtype
     """What a tensor becomes: the component's dtype, except where its class keeps it in float32."""
     if not stored.is_floating_point():
         return stored.dtype
-    kept = model_class._keep_in_fp32_modules or []
+    kept = library.kept_in_float32(model_class)
     atoms = name.split(".")
     return torch.float32 if any(module in atoms for module in kept) else dtype
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import logging
 import os
 import signal
 import sys
@@ -15,13 +16,25 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from dcompile.runtime.errors import record
+from dcompile.core.plan_schema import plan_fault
+from dcompile.runtime.errors import EchoError, RunError, is_echo, record
 
 
 def read_plan(path: Path) -> tuple[dict[str, Any], str]:
-    """The plan, and the digest of its file."""
+    """The plan, and the digest of its file.
+
+    Raises:
+        RunError: where the file is no plan of this version: cut off, edited by hand, or another version's.
+    """
     text = path.read_bytes()
-    return json.loads(text), f"sha256:{hashlib.sha256(text).hexdigest()}"
+    try:
+        plan = json.loads(text)
+    except ValueError as error:
+        raise RunError(f"the plan `{path}` is no JSON ({error}): compile the recipe again") from error
+    fault = plan_fault(plan)
+    if fault is not None:
+        raise RunError(f"the plan `{path}` is not by its schema ({fault}): compile the recipe again")
+    return plan, f"sha256:{hashlib.sha256(text).hexdigest()}"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -50,14 +63,24 @@ def run(plan_path: Path, root: Path, *, overwrite: bool, progress: str) -> None:
     """Joins the job, builds the pipeline and makes this rank's pictures; raises what goes wrong."""
     plan, plan_digest = read_plan(plan_path)
     os.environ.update({name: str(value) for name, value in plan["program"]["env"].items()})
+    os.environ.pop("DIFFUSERS_ATTN_BACKEND", None)  # the plan names every backend
     _quiet()
     from dcompile.runtime import generate, load, logical_devices, ranks
+    from dcompile.runtime.progress import Loading
 
     place = ranks.join(plan["program"])
-    logical = len(place.devices) > 1 and place.device.type == "cpu"
-    with logical_devices.LogicalDevices() if logical else nullcontext():
-        pipeline = load.load_pipeline(plan, root, place)
-        generate.generate(pipeline, plan, root, place, plan_digest=plan_digest, overwrite=overwrite, progress=progress)
+    try:
+        with logical_devices.LogicalDevices() if place.has_logical_devices else nullcontext():
+            held = sum(device["weight_bytes"] for device in plan["devices"] if device["rank"] == place.rank)
+            with Loading(progress, held, is_speaker=place.rank == 0):
+                pipeline = load.load_pipeline(plan, root, place)
+            generate.generate(
+                pipeline, plan, root, place, plan_digest=plan_digest, overwrite=overwrite, progress=progress
+            )
+    except Exception as error:
+        if not is_echo(error) and not place.is_first_failure():
+            raise EchoError(str(error)) from error
+        raise
     place.leave()
 
 
@@ -72,6 +95,8 @@ def _quiet() -> None:
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     warnings.filterwarnings("ignore", category=FutureWarning)
+    for name in ("torchao", "torch.utils._pytree"):  # kernels for other machines, and how torchao registers its enums
+        logging.getLogger(name).setLevel(logging.ERROR)
     import diffusers
     import transformers
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,6 +10,16 @@ from typing import Any
 from dcompile.core.diagnostics import START, Path, Span
 
 OVERRIDE = "--set"
+
+
+@dataclass(frozen=True)
+class Suppression:
+    """A comment that silences findings on a line: `# dcompile: ignore DC503 -- measured, it fits`."""
+
+    file: str
+    line: int
+    codes: tuple[str, ...]
+    span: Span
 
 
 @dataclass(frozen=True)
@@ -23,6 +34,8 @@ class Document:
         origins: the file a value comes from, or `--set`, where it is not `file`.
         texts: what was written, for plain scalars that are not text: `3.10`, `007`, the empty text of `key:`.
         faulty: values that could not be read; a diagnostic was given, and no other should follow.
+        suppressions: the comments that silence findings, of this file and of those it leads to.
+        chains: for each file that the first one leads to (by `extends` or `devices`), the names from the first to it.
     """
 
     value: Any
@@ -32,6 +45,8 @@ class Document:
     origins: dict[Path, str] = field(default_factory=dict)
     texts: dict[Path, str] = field(default_factory=dict)
     faulty: frozenset[Path] = frozenset()
+    chains: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    suppressions: tuple[Suppression, ...] = ()
 
     def position(self, path: Path, *, key: bool = False) -> tuple[str, Span]:
         """The file and span of a value (or of its key); of the nearest parent, where it is not written."""
@@ -82,6 +97,11 @@ class Document:
         )
 
 
+def say_chain(chain: tuple[str, ...]) -> str:
+    """How one file leads to another, to stand behind a message: ` (r.yaml -> base.yaml)`; nothing for the recipe."""
+    return f" ({' -> '.join(os.path.basename(file) for file in chain)})" if len(chain) > 1 else ""
+
+
 def put(value: Any, path: Path, new: Any) -> Any:
     """A copy of `value` in which `new` stands at `path`; missing mappings on the way are made.
 
@@ -100,6 +120,20 @@ def put(value: Any, path: Path, new: Any) -> Any:
             raise LookupError(head)
         return {**(value or {}), head: put((value or {}).get(head), rest, new)}
     raise LookupError(head)
+
+
+def drop(value: Any, path: Path) -> Any:
+    """A copy of `value` without what lies at `path`; `value` itself where nothing does."""
+    head, rest = path[0], path[1:]
+    if isinstance(value, list):
+        if not rest:
+            return [item for index, item in enumerate(value) if index != head]
+        return [drop(item, rest) if index == head else item for index, item in enumerate(value)]
+    if not isinstance(value, dict) or head not in value:
+        return value
+    if not rest:
+        return {key: item for key, item in value.items() if key != head}
+    return {**value, head: drop(value[head], rest)}
 
 
 def get(value: Any, path: Path) -> Any:

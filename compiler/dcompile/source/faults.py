@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from dcompile.core.diagnostics import Diagnostic, Path, Severity, Span
 
 FAULTS: dict[str, str] = {
@@ -26,6 +24,7 @@ FAULTS: dict[str, str] = {
     "DC117": "ambiguous-number",
     "DC118": "number-out-of-range",
     "DC119": "template",
+    "DC120": "too-many-findings",
     "DC121": "base-unreadable",
     "DC122": "base-path",
     "DC123": "base-cycle",
@@ -36,27 +35,14 @@ FAULTS: dict[str, str] = {
     "DC128": "variable-syntax",
     "DC131": "override-syntax",
     "DC132": "override-path",
+    "DC350": "suppression-unclear",
+    "DC351": "suppression-unused",
+    "DC352": "suppression-not-allowed",
 }
 
 
-TOKEN = re.compile(r"(?:hf|api_org)_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{24,}")
-
-
-def redact(text: str) -> str:
-    """The text without tokens. Whatever prints a recipe's text (messages, code frames) goes through this."""
-    return TOKEN.sub("(a token)", text)
-
-
-def say(text: str) -> str:
-    """A sentence that is safe to print: no tokens, and nothing that a terminal would obey."""
-    text = redact(text)
-    return (
-        text
-        if text.isprintable()
-        else "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
-    )
-
-
-def fault(code: str, message: str, hint: str, span: Span, file: str, path: Path = ()) -> Diagnostic:
+def fault(
+    code: str, message: str, hint: str, span: Span, file: str, path: Path = (), *, fix: str | None = None
+) -> Diagnostic:
     """An error in the text at a known position."""
-    return Diagnostic(code, Severity.ERROR, say(message), say(hint), path, span, file)
+    return Diagnostic(code, Severity.ERROR, message, hint, path, span, file, fix=fix)

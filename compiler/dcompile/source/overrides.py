@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from dcompile.core.diagnostics import Diagnostic, Path, Span, dotted
 from dcompile.source.document import OVERRIDE, Document, get, put
-from dcompile.source.faults import fault, say
+from dcompile.source.faults import fault
 from dcompile.source.parse import parse
 
 _PART = re.compile(r"([^.\[\]]+)((?:\[\d{1,6}\])*)\Z")
@@ -51,9 +51,7 @@ def _apply(document: Document, text: str, found: list[Diagnostic]) -> Document:
             span = diagnostic.span or whole
             if span.line == 1:
                 span = replace(span, column=span.column + start, end_column=span.end_column + start)
-            found.append(
-                replace(diagnostic, span=span, path=path, message=say(f"{diagnostic.message} (in `--set {text}`)"))
-            )
+            found.append(replace(diagnostic, span=span, path=path, message=f"{diagnostic.message} (in `--set {text}`)"))
         return document
     try:
         changed = put(document.value, path, value.value)

@@ -9,14 +9,14 @@ from typing import Any
 
 import yaml
 
-from dcompile.core.diagnostics import START, Diagnostic, Path, Span
-from dcompile.source.document import Document
+from dcompile.core.diagnostics import MAX_FINDINGS, START, Diagnostic, Path, Span, bounded
+from dcompile.source.document import Document, Suppression
 from dcompile.source.faults import fault
 from dcompile.source.scalars import clip, resolve
 from dcompile.source.scan import check_text, decode_text, spot
+from dcompile.source.suppressions import find_suppressions
 
 MAX_DEPTH = 50
-MAX_FAULTS = 100
 MAX_VALUES = 20_000
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -50,7 +50,9 @@ class _Builder:
     def __init__(self, text: str, file: str, path: Path = ()) -> None:
         self.text = text
         self.file = file
-        self.lines = text.splitlines()
+        self.lines = text.split("\n")
+        self.places: list[tuple[int, int]] | None = None
+        self.starts: list[int] = []
         self.faults: list[Diagnostic] = []
         self.keys: dict[Path, Span] = {}
         self.values: dict[Path, Span] = {}
@@ -61,11 +63,13 @@ class _Builder:
         self.count = 0
         self.events: Iterator[Any] = iter(())
 
-    def fault(self, code: str, message: str, hint: str, span: Span, path: Path | None = None) -> None:
-        self.faults.append(fault(code, message, hint, span, self.file, path or ()))
+    def fault(
+        self, code: str, message: str, hint: str, span: Span, path: Path | None = None, *, fix: str | None = None
+    ) -> None:
+        self.faults.append(fault(code, message, hint, span, self.file, path or (), fix=fix))
         if path is not None:
             self.faulty.add(path)
-        if len(self.faults) >= MAX_FAULTS:
+        if len(self.faults) > MAX_FINDINGS:
             raise _StopError
 
     def span(self, event: Any) -> Span:
@@ -139,7 +143,7 @@ class _Builder:
             return text
         value, wrong = resolve(text)
         if wrong is not None:
-            self.fault(wrong.code, wrong.message, wrong.hint, span, path)
+            self.fault(wrong.code, wrong.message, wrong.hint, span, path, fix=wrong.number)
         if path is not None and not isinstance(value, str):
             self.texts[path] = text
         return value
@@ -202,25 +206,39 @@ class _Builder:
     def at(self, event: Any, text: str) -> bool:
         return self.text.startswith(text, event.start_mark.index)
 
+    def comments(self) -> dict[int, int]:
+        """Where the comment of each line starts (columns from 0), for the lines that have one."""
+        found = {}
+        start = 0
+        for number, line in enumerate(self.lines, 1):
+            if "#" in line:
+                hashes = (match.start() for match in re.finditer(r"(?<![^\s])#", line))
+                column = next((at for at in hashes if self.scalar_at(start + at) is None), None)
+                if column is not None:
+                    found[number] = column
+            start += len(line) + 1
+        return found
+
+    def scalar_at(self, index: int) -> tuple[int, int] | None:
+        """Start and end of the scalar that a character of the text belongs to."""
+        if self.places is None:
+            self.places = sorted(self.quoted + self.plain)
+            self.starts = [start for start, _ in self.places]
+        at = bisect_right(self.starts, index) - 1
+        return self.places[at] if at >= 0 and index < self.places[at][1] else None
+
     def check_tabs(self) -> None:
         """Tabs between values are read by some parsers and not by others."""
-        places = sorted(self.quoted + self.plain)
-        starts = [start for start, _ in places]
-        quoted = set(self.quoted)
-
-        def place(index: int) -> tuple[int, int] | None:
-            at = bisect_right(starts, index) - 1
-            return places[at] if at >= 0 and index < places[at][1] else None
-
+        quoted, comments = set(self.quoted), self.comments()
         start = 0
-        for line in self.text.split("\n"):
+        for number, line in enumerate(self.lines, 1):
             if "\t" in line:
-                hashes = (match.start() + start for match in re.finditer(r"(?<![^\s])#", line))
-                comment = next((at for at in hashes if place(at) is None), start + len(line))
-                tabs = (match.start() + start for match in re.finditer("\t", line))
-                at = next((at for at in tabs if at > comment or place(at) not in quoted), comment)
-                if at < comment:
-                    self.fault("DC106", "a tab stands between values", "write spaces", spot(self.text, at))
+                end = comments.get(number, len(line))
+                tabs = (match.start() for match in re.finditer("\t", line[:end]))
+                at = next((at for at in tabs if self.scalar_at(start + at) not in quoted), None)
+                if at is not None:
+                    place = spot(self.text, start + at)
+                    self.fault("DC106", "a tab stands between values", "write spaces", place, fix=" ")
             start += len(line) + 1
 
 
@@ -228,17 +246,23 @@ def _syntax(error: yaml.MarkedYAMLError, text: str, file: str) -> Diagnostic:
     mark = error.problem_mark or error.context_mark
     if mark is None:
         return fault("DC101", "the text is not YAML", "", START, file)
-    span = Span(mark.line + 1, mark.column + 1, mark.line + 1, mark.column + 2)
-    lines = text.splitlines()
-    line = lines[mark.line] if mark.line < len(lines) else ""
+    lines = text.split("\n")
+    row, column = mark.line, mark.column
+    if row >= len(lines):  # PyYAML ends every text with a line break
+        row, column = len(lines) - 1, len(lines[-1])
+    span = Span(row + 1, column + 1, row + 1, column + 2)
+    line = lines[row]
     indent = line[: len(line) - len(line.lstrip())]
-    if "\t" in indent or line[mark.column : mark.column + 1] == "\t":
-        column = indent.index("\t") + 1 if "\t" in indent else mark.column + 1
-        span = Span(mark.line + 1, column, mark.line + 1, column + 1)
+    if "\t" in indent or line[column : column + 1] == "\t":
+        column = indent.index("\t") + 1 if "\t" in indent else column + 1
+        span = Span(row + 1, column, row + 1, column + 1)
         return fault("DC106", "a tab stands where spaces must", "indent with spaces", span, file)
     problem = error.problem or "it cannot be read"
     if "nesting depth" in problem:
         return fault("DC107", *_TOO_DEEP, span, file)
+    if "${" in line[max(0, column - 1) : column + 1]:
+        message = "a variable stands without quotes inside `[ ]` or `{ }`"
+        return fault("DC101", message, "put the text in quotes: '${NAME}'", span, file)
     context = error.context_mark
     for start, message, hint in _WORDS:
         if problem.startswith(start):
@@ -247,7 +271,7 @@ def _syntax(error: yaml.MarkedYAMLError, text: str, file: str) -> Diagnostic:
             return fault("DC101", message, hint, span, file)
     if "%" in line[:1]:
         return fault("DC116", "directives (`%...`) are not read", "delete the line", span, file)
-    if line[mark.column : mark.column + 1] in ("@", "`", "%"):
+    if line[column : column + 1] in ("@", "`", "%"):
         return fault("DC101", "text cannot start with this character", "put the text in quotes", span, file)
     return fault("DC101", f"the text is not YAML: {problem}", "", span, file)
 
@@ -268,19 +292,31 @@ def parse(text: bytes | str, file: str, *, root: bool = True) -> tuple[Document 
     if decoded is None or (faults := check_text(decoded, file)):
         return None, tuple(faults)
     builder = _Builder(decoded, file)
+    suppressions: tuple[Suppression, ...] = ()
     try:
         value, seen = builder.document()
         if "\t" in decoded:
             builder.check_tabs()
+        if "dcompile:" in decoded:
+            suppressions, faults = find_suppressions(decoded, file, builder.comments())
+            builder.faults += bounded(faults)
     except _StopError:
-        return None, tuple(builder.faults)
+        return None, bounded(builder.faults)
     except yaml.MarkedYAMLError as error:
         return None, (*builder.faults, _syntax(error, decoded, file))
     except (yaml.YAMLError, ValueError, RecursionError, StopIteration):
         return None, (*builder.faults, fault("DC101", "the text is not YAML", "", START, file))
     if root and (wrong := _root(value, seen, builder)) is not None:
         return None, (*builder.faults, wrong) if () not in builder.faulty else tuple(builder.faults)
-    document = Document(value, builder.keys, builder.values, file, {}, builder.texts, frozenset(builder.faulty))
+    document = Document(
+        value,
+        builder.keys,
+        builder.values,
+        file,
+        texts=builder.texts,
+        faulty=frozenset(builder.faulty),
+        suppressions=suppressions,
+    )
     return document, tuple(builder.faults)
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
 
 from dcompile.core.diagnostics import Diagnostic, Path
-from dcompile.source.document import OVERRIDE, Document, paths
+from dcompile.source.document import OVERRIDE, Document, paths, say_chain
 from dcompile.source.faults import fault
 from dcompile.source.files import load, read_text
 from dcompile.source.overrides import apply_overrides
-from dcompile.source.parse import parse
+from dcompile.source.parse import MAX_VALUES, parse
 from dcompile.source.variables import fill
 
 MAX_CHAIN = 16
@@ -43,17 +43,15 @@ def read_bytes(
     if document is None:
         return None, faults
     found = list(faults)
-    merged = _extend(document, roots, (os.path.realpath(file),), found)
+    merged = _extend(document, roots, (file,), found)
     if merged is None:
         return None, tuple(found)
-    merged, faults = apply_overrides(merged, overrides)
-    found += faults
+    for override in overrides:
+        if override.startswith("devices."):  # a value of the machine, whose file has to be read first
+            merged = load_devices(merged, roots, found)
+        merged, faults = apply_overrides(merged, [override])
+        found += faults
     return _finish(merged, roots, found)
-
-
-def finish(document: Document, *, roots: Sequence[FilePath] = ()) -> Result:
-    """Reads the devices file and fills in variables again, where an override put them there."""
-    return _finish(document, roots, [])
 
 
 def _finish(document: Document, roots: Sequence[FilePath], found: list[Diagnostic]) -> Result:
@@ -62,9 +60,18 @@ def _finish(document: Document, roots: Sequence[FilePath], found: list[Diagnosti
 
 
 def _extend(
-    document: Document, roots: Sequence[FilePath], chain: tuple[str, ...], found: list[Diagnostic]
+    document: Document,
+    roots: Sequence[FilePath],
+    chain: tuple[str, ...],
+    found: list[Diagnostic],
+    room: int = MAX_VALUES,
 ) -> Document | None:
-    """The document on top of its base; None where the base cannot be had."""
+    """The document on top of its base; None where the base cannot be had.
+
+    Args:
+        chain: the files that lead here, this one included.
+        room: how many values this file and its bases may hold.
+    """
     path: Path = ("extends",)
     if not isinstance(document.value, dict) or "extends" not in document.value or document.is_faulty(path):
         return document
@@ -72,30 +79,50 @@ def _extend(
     file, span = document.position(path)
     rest = {key: value for key, value in document.value.items() if key != "extends"}
     own = replace(document.without(path), value=rest)
+
+    def refuse(code: str, message: str, hint: str = "") -> None:
+        found.extend(_named([fault(code, message, hint, span, file, path)], chain))
+
     if not isinstance(name, str):
-        found.append(
-            fault("DC122", "`extends` takes the name of one file", "write `extends: base.yaml`", span, file, path)
-        )
+        refuse("DC122", "`extends` takes the name of one file", "write `extends: base.yaml`")
         return None
     base, faults = load(name, "the base of `extends`", "DC121", (file, span), path, roots, document.file)
-    found += faults
+    found += _named((fault for fault in faults if fault.file == file), chain)
     if base is None:
+        found += _named((fault for fault in faults if fault.file != file), (*chain, name))
         return None
-    real = os.path.realpath(base.file)
-    if real in chain:
-        names = " -> ".join(os.path.basename(link) for link in (*chain[chain.index(real) :], real))
+    chain = (*chain, base.file)
+    found += _named((fault for fault in faults if fault.file != file), chain)
+    real = [os.path.realpath(link) for link in chain]
+    if real[-1] in real[:-1]:
+        names = " -> ".join(os.path.basename(link) for link in real[real.index(real[-1]) :])
         found.append(fault("DC123", f"`extends` goes round in a circle: {names}", "", span, file, path))
         return None
-    if len(chain) >= MAX_CHAIN:
-        found.append(fault("DC124", f"`extends` goes deeper than {MAX_CHAIN} files", "", span, file, path))
+    if len(chain) > MAX_CHAIN:
+        refuse("DC124", f"`extends` goes deeper than {MAX_CHAIN} files")
         return None
-    whole = _extend(base, roots, (*chain, real), found)
+    room -= len(own.values)
+    if len(base.values) > room:
+        hint = "put long lists of prompts into a file and name it in `run.prompts`"
+        refuse("DC102", f"the recipe and its bases hold more than {MAX_VALUES} values", hint)
+        return None
+    whole = _extend(replace(base, chains={base.file: chain}), roots, chain, found, room)
     return None if whole is None else merge(whole, own)
+
+
+def _named(faults: Iterable[Diagnostic], chain: tuple[str, ...]) -> list[Diagnostic]:
+    """Faults of a file that the recipe leads to, saying how; those of the recipe itself as they are."""
+    return [replace(fault, message=f"{fault.message}{say_chain(chain)}") for fault in faults]
 
 
 def merge(base: Document, over: Document) -> Document:
     """`over` on top of `base`: mappings merge, lists and scalars replace, null unsets."""
-    merged = Document(None, file=over.file)
+    merged = Document(
+        None,
+        file=over.file,
+        chains={**base.chains, **over.chains},
+        suppressions=(*base.suppressions, *over.suppressions),
+    )
     faulty: set[Path] = set()
 
     def take(source: Document, path: Path, inside: Any = None) -> None:
@@ -144,7 +171,8 @@ def load_devices(document: Document, roots: Sequence[FilePath], found: list[Diag
         return replace(document, faulty=document.faulty | {path})
     beside = os.path.join(os.curdir, "x") if file == OVERRIDE else file
     section, faults = load(name, "the devices file", "DC125", (file, span), path, roots, beside)
-    found += faults
+    chain = (*document.chains.get(file, (document.file,)), section.file if section is not None else name)
+    found += [faulty if faulty.file == file else _named([faulty], chain)[0] for faulty in faults]
     if section is None:
         return replace(document, faulty=document.faulty | {path})
     inner = section.under(path)
@@ -157,4 +185,6 @@ def load_devices(document: Document, roots: Sequence[FilePath], found: list[Diag
         texts={**outer.texts, **inner.texts},
         origins={**outer.origins, **dict.fromkeys(inner.values, section.file)},
         faulty=outer.faulty | inner.faulty,
+        chains={**document.chains, section.file: chain},
+        suppressions=(*document.suppressions, *section.suppressions),
     )

@@ -26,6 +26,7 @@ class Fault(NamedTuple):
     code: str
     message: str
     hint: str
+    number: str | None = None  # the plain decimal that every reader takes it for, where they agree
 
 
 def clip(text: str) -> str:
@@ -46,13 +47,15 @@ def resolve(text: str) -> tuple[str | int | float | bool | None, Fault | None]:
         return None, _based(shown, based)
     if "_" in text and _GROUPED.match(text):
         plain = _ZEROS.sub(r"\1", text.replace("_", ""))
-        return None, _ambiguous(shown, "has `_` in a number", plain)
+        return None, _ambiguous(shown, "has `_` in a number", plain, agreed=text.lstrip("+-")[0] != "0")
     if not _FLOAT.match(text):
         return text, None
     if (zeros := _ZEROS.match(text)) is not None:
-        return None, _ambiguous(
-            shown, "starts with a zero, which some readers take for octal", zeros[1] + text[zeros.end() :]
-        )
+        plain = zeros[1] + text[zeros.end() :]
+        digits = plain.lstrip("+-")
+        # A reader of octal takes `010` for 8; `07` is 7 for all, and `08` is no octal number.
+        agreed = not digits.isdecimal() or "8" in digits or "9" in digits or len(digits) == 1
+        return None, _ambiguous(shown, "starts with a zero, which some readers take for octal", plain, agreed=agreed)
     if not _INT.match(text):
         number = float(text)
         if math.isfinite(number):
@@ -79,6 +82,9 @@ def _based(shown: str, match: re.Match[str]) -> Fault:
     return _ambiguous(shown, f"is a {name} number, which not every reader takes for one", plain)
 
 
-def _ambiguous(shown: str, why: str, plain: str) -> Fault:
+def _ambiguous(shown: str, why: str, plain: str, *, agreed: bool = True) -> Fault:
     plain = clip(plain)
-    return Fault("DC117", f"`{shown}` {why}", f'write {plain or "the number in decimal"}, or "{shown}" for text')
+    number = plain if agreed and "..." not in plain else None
+    return Fault(
+        "DC117", f"`{shown}` {why}", f'write {plain or "the number in decimal"}, or "{shown}" for text', number or None
+    )

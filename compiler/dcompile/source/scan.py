@@ -10,7 +10,7 @@ from dcompile.source.faults import fault
 MAX_BYTES = 1 << 20
 
 _BAD = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x85\x86-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
-_CONFLICT = re.compile(r"^(<{7}|\|{7}|={7}|>{7})(?: .*)?\r?$", re.MULTILINE)
+_CONFLICT = re.compile(r"^(<{7}|\|{7}|={7}|>{7})(?: .*)?$", re.MULTILINE)
 _UTF16 = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 
 
@@ -21,8 +21,14 @@ def spot(text: str, index: int, length: int = 1) -> Span:
     return Span(line, column, line, column + length)
 
 
+def _plain(text: str) -> str:
+    """Without a byte-order mark, and with one kind of line break, so that all count lines alike."""
+    text = text.removeprefix("\ufeff")
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
 def decode_text(data: bytes | str, file: str) -> tuple[str | None, list[Diagnostic]]:
-    """The text of a file without its byte-order mark, or None with the reason."""
+    """The text of a file without its byte-order mark and with `\\n` at each line's end, or None with the reason."""
     start = Span(1, 1, 1, 1)
     if len(data) > MAX_BYTES:
         return None, [
@@ -35,13 +41,13 @@ def decode_text(data: bytes | str, file: str) -> tuple[str | None, list[Diagnost
             )
         ]
     if isinstance(data, str):
-        return data.removeprefix("\ufeff"), []
+        return _plain(data), []
     if data.startswith(_UTF16) or (len(data) >= 2 and 0 in (data[0], data[1])):
         return None, [fault("DC103", "the file is UTF-16 or UTF-32, not UTF-8", "save it as UTF-8", start, file)]
     try:
-        return data.decode("utf-8").removeprefix("\ufeff"), []
+        return _plain(data.decode("utf-8")), []
     except UnicodeDecodeError as error:
-        before = data[: error.start].decode("utf-8", "replace").removeprefix("\ufeff")
+        before = _plain(data[: error.start].decode("utf-8", "replace"))
         span = spot(before + " ", len(before))
         message = f"byte 0x{data[error.start]:02x} at offset {error.start} is not UTF-8"
         return None, [fault("DC103", message, "save the file as UTF-8", span, file)]

@@ -7,19 +7,23 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dcompile.core.diagnostics import Diagnostic, Path, dotted
+from dcompile.core.diagnostics import MAX_FINDINGS, Diagnostic, Path, bounded, dotted
 from dcompile.source.document import Document, get, items
 from dcompile.source.faults import fault
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}]*))?\}")
-_PLACES = "model.path, model.id, components.*.path, components.*.id, model.adapters[].path, output.dir, run.prompts"
-_MOST = 100
+_PLACES = (
+    "model.path, model.id, components.*.path, components.*.id, model.adapters[].path, output.dir, run.prompts, "
+    "run.images[]"
+)
 _SECRETS = ("TOKEN", "SECRET", "PASSWORD", "API_KEY", "ACCESS_KEY")
 
 
 def allowed(path: Path) -> bool:
     """Whether variables are filled in at a path."""
     if path in (("model", "path"), ("model", "id"), ("output", "dir"), ("run", "prompts")):
+        return True
+    if len(path) == 3 and path[:2] == ("run", "images"):
         return True
     if len(path) == 3 and path[0] == "components":
         return path[2] in ("id", "path")
@@ -42,7 +46,7 @@ def fill(document: Document, environ: Mapping[str, str]) -> tuple[Document, list
         if wrong is None:
             filled[path] = _REFERENCE.sub(lambda match: environ.get(match[1]) or match[2] or "", text)
             continue
-        if len(faults) == _MOST:
+        if len(faults) > MAX_FINDINGS:
             break
         file, span = document.position(path)
         faults.append(fault(*wrong, span, file, path))
@@ -51,7 +55,9 @@ def fill(document: Document, environ: Mapping[str, str]) -> tuple[Document, list
     value = copy.deepcopy(document.value)
     for path, text in filled.items():
         get(value, path[:-1])[path[-1]] = text
-    return replace(document, value=value, faulty=document.faulty | {fault.path for fault in faults}), faults
+    return replace(document, value=value, faulty=document.faulty | {fault.path for fault in faults}), list(
+        bounded(faults)
+    )
 
 
 def _check(path: Path, text: str, environ: Mapping[str, str]) -> tuple[str, str, str] | None:

@@ -8,7 +8,7 @@ Example: `data: 8` with 3 prompts
 
 Use instead: `data: 3`
 
-Source: our own (rules.md DP-01).
+Source: our own (row DP-01).
 """
 
 from __future__ import annotations

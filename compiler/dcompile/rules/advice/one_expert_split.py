@@ -8,7 +8,7 @@ Example: `components: {transformer: {context: {ulysses: 2}}}` with Wan 2.2
 
 Use instead: `context` at the top level, which holds for both
 
-Source: diffusers 0.42.1, `pipeline_wan.py:597` (rules.md CPA-18).
+Source: diffusers 0.42.1, `pipeline_wan.py:597` (row CPA-18).
 """
 
 from __future__ import annotations

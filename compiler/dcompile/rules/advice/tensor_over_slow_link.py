@@ -1,6 +1,7 @@
 """Tensor parallel over a slow link.
 
-What it checks: `tensor` on devices that are linked by PCIe.
+What it checks: whether a step of `tensor` over PCIe, or over a link given by its bandwidth, is estimated to take as
+long as on one device, or longer. Where the estimate does not know the devices, any `tensor` over PCIe.
 
 Why it matters: two all-reduces a block can cost more than the split saves.
 
@@ -8,7 +9,8 @@ Example: `gpu: l40s` with `tensor: 4`
 
 Use instead: `device_map`, or `context` where the weights fit
 
-Source: hardware.md 8.3: all-reduce over four L40S reaches 5 GB/s, over four H100 300 GB/s (rules.md TPC-32).
+Source: `hardware/links.json`: all-reduce over four L40S without peer access reaches 5 GB/s, over four H100 300 GB/s.
+Two and four L20 with peer access gained by `tensor` (vipshop/cache-dit; rows TPC-32, STR-03).
 """
 
 from __future__ import annotations
@@ -16,15 +18,39 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dcompile.core.diagnostics import Diagnostic
+from dcompile.core.units import format_seconds
+from dcompile.estimate.step import StepSeconds, step_seconds
+from dcompile.layout.placement import place
+from dcompile.layout.splits import Split, split_components
+from dcompile.recipe.model import Parallel, Recipe
 from dcompile.rules.rule import Rule, Subject, advice
 
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
     link = subject.facts.devices.node[0].link
-    if subject.splits.mesh.get("tensor", 1) > 1 and link.startswith("pcie"):
+    denoiser = subject.splits.components.get(subject.facts.model.denoisers[0], Split())
+    is_slow, is_bandwidth = link.startswith("pcie"), link[:1].isdigit()
+    if denoiser.tensor == 1 or not (is_slow or is_bandwidth):
+        return
+    split = _step(subject, subject.recipe)
+    whole = _step(subject, subject.recipe.model_copy(update={"parallel": Parallel()}))
+    if split is None or whole is None:
+        if not is_slow:
+            return  # what a bandwidth means for a device that nobody knows
         message = f"tensor parallel exchanges data at every block, and these devices are linked by {link}"
-        hint = "compare with `device_map`, or with `context` if the weights fit"
-        yield advice("DC603", message, hint, subject.given("parallel", "tensor") or ("parallel",))
+    elif split.total < whole.total:
+        return
+    else:
+        exchange = f"{format_seconds(split.communication)} of it exchange over {link}"
+        alone = f"on one device it would take {format_seconds(whole.total)}"
+        message = f"by estimate a step takes {format_seconds(split.total)}, {exchange}; {alone}"
+    hint = "compare with `device_map`, or with `context` if the weights fit"
+    yield advice("DC603", message, hint, subject.given("parallel", "tensor") or ("parallel",))
+
+
+def _step(subject: Subject, recipe: Recipe) -> StepSeconds | None:
+    splits = split_components(recipe, subject.facts.model)
+    return step_seconds(recipe, subject.facts, splits, place(recipe, subject.facts, splits), subject.settings)
 
 
 RULE = Rule("DC603", check)

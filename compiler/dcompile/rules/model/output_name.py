@@ -8,7 +8,7 @@ Example: `output: {name: "{prompt_slug}"}` with one prompt twice
 
 Use instead: `output: {name: "{index:05d}-{prompt_slug}"}`
 
-Source: our own (rules.md DP-08).
+Source: our own (row DP-08).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dcompile.core.diagnostics import Diagnostic
-from dcompile.core.naming import file_name
+from dcompile.core.naming import FIELDS_TEXT, file_name
 from dcompile.rules.rule import Rule, Subject, error
 
 
@@ -25,9 +25,9 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
     seen: dict[str, int] = {}
     for row in subject.facts.rows:
         try:
-            name = file_name(template, "png", index=row.index, seed=row.seed, prompt=row.prompt)
+            name = file_name(template, "png", index=row.index, seed=row.seed, prompt=row.prompt, row_id=row.id)
         except ValueError as fault:
-            yield error("DC311", str(fault), "use {index:05d}, {seed} and {prompt_slug}", path)
+            yield error("DC311", str(fault), f"use {FIELDS_TEXT}", path)
             return
         if name in seen:
             message = f"`{template}` gives rows {seen[name]} and {row.index} the same file"

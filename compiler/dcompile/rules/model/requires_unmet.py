@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dcompile.core.diagnostics import Diagnostic
+from dcompile.core.meant import meant
 from dcompile.core.versions import satisfies
 from dcompile.rules.rule import Rule, Subject, error
 
-LIBRARIES = ("diffusers", "torch", "transformers", "accelerate", "dcompile")
+LIBRARIES = ("diffusers", "torch", "transformers", "accelerate", "peft", "dcompile")
 
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
@@ -27,7 +28,11 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
     for name, specifier in subject.recipe.requires.items():
         path = ("requires", name)
         if name not in LIBRARIES:
-            yield error("DC310", f"`{name}` is none of the libraries that a plan uses", f"use {_any()}", path)
+            only = meant(name, LIBRARIES)
+            hint = f"did you mean `{only}`?" if only else f"use {', '.join(LIBRARIES)}"
+            fix = None if only in subject.recipe.requires else only
+            message = f"`{name}` is none of the libraries that a plan uses"
+            yield error("DC310", message, hint, path, is_key=True, fix=fix)
             continue
         try:
             met = name != "diffusers" or satisfies(known, specifier)
@@ -38,10 +43,6 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         if not met:
             message = f"the facts are for diffusers {known}, which `{specifier}` excludes"
             yield error("DC310", message, f'write `">={known}"`, or a range that includes it', path)
-
-
-def _any() -> str:
-    return ", ".join(LIBRARIES)
 
 
 RULE = Rule("DC310", check)

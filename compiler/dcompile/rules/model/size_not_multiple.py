@@ -1,20 +1,26 @@
-"""Height or width is not a multiple of what the pipeline needs.
+"""Height, width or frames are not what the pipeline can make.
 
-What it checks: `run.height` and `run.width` against the size of a token.
+What it checks: `run.height` and `run.width` against the size of a token, and `run.frames` against the temporal
+compression: a video has 1 frame more than a multiple of it.
 
-Why it matters: Wan and LTX raise after loading; Flux and Qwen floor the size with a warning that is easy to miss.
+Why it matters: Wan and LTX raise after loading where a picture's side does not divide; Flux and Qwen floor it with a
+warning that is easy to miss. Wan makes 81 frames of 80 and says so in its log; LTX makes 153 of 160 in silence. FLUX.1
+Kontext makes about 1024x1024 whatever is asked for, unless `max_area` says otherwise.
 
 Example: `run: {height: 1000}` with Wan
 
 Use instead: `run: {height: 992}` or `1008`
 
-Source: diffusers 0.42.1, `pipeline_wan.py:292`, `pipeline_ltx.py:377`, `pipeline_flux.py:453` (rules.md CALL-01,
-CALL-02).
+Source: diffusers 0.42.1, `pipeline_wan.py:292` and `:494`, `pipeline_ltx.py:377` and `:491`, `pipeline_flux.py:453`
+`pipeline_flux_kontext.py:896`
+(rows CALL-01, CALL-02, CALL-03). A Wan whose autoencoder has 16 pixels a latent needs 32: half a patch is lost
+otherwise, and the scheduler's step fails.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import lcm
 
 from dcompile.core.diagnostics import Diagnostic
 from dcompile.rules.rule import Rule, Subject, error, warning
@@ -22,9 +28,12 @@ from dcompile.rules.rule import Rule, Subject, error, warning
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
     tokens = subject.facts.model.tokens
+    if "max_area" in subject.facts.model.call_args:
+        yield from _of_area(subject)
+        return
     strict = tokens.get("multiple", 1)
+    step = lcm(strict, tokens["spatial"]) if strict > 1 else tokens["spatial"]
     for name, pixels in (("height", subject.settings.height_px), ("width", subject.settings.width_px)):
-        step = strict if strict > 1 else tokens["spatial"]
         if pixels % step:
             lower = pixels // step * step
             hint = f"use {lower} or {lower + step}" if lower else f"use {step}"
@@ -33,6 +42,25 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
                 yield error("DC308", message, hint, subject.given("run", name))
             else:
                 yield warning("DC308", f"{message}; the pipeline makes {lower}", hint, subject.given("run", name))
+    asked, made, temporal = subject.recipe.run.frames, subject.settings.frames, tokens.get("frames", 0)
+    if asked is not None and made is not None and asked != made:
+        lower = (asked - 1) // temporal * temporal + 1
+        message = f"{asked} frames are not 1 more than a multiple of {temporal}; the pipeline makes {made}"
+        yield warning("DC308", message, f"use {lower} or {lower + temporal}", subject.given("run", "frames"))
+
+
+def _of_area(subject: Subject) -> Iterator[Diagnostic]:
+    """The size of a pipeline that keeps the aspect and takes the area from an argument of its own."""
+    height, width = subject.settings.height_px, subject.settings.width_px
+    asked_height, asked_width = subject.settings.asked_px
+    where = subject.given("run", "height" if subject.recipe.run.height is not None else "width")
+    if not height or not width:
+        message = f"{asked_width}x{asked_height} pixels are too long and narrow: a side has no whole token"
+        yield error("DC308", message, "use sides that are more alike", where)
+    elif (height, width) != (asked_height, asked_width):
+        area = f"`args: {{max_area: {asked_height * asked_width}}}`"
+        message = f"{subject.facts.model.pipeline} makes {width}x{height} of {asked_width}x{asked_height}"
+        yield warning("DC308", message, f"use {width}x{height}, or write {area} for about that size", where)
 
 
 RULE = Rule("DC308", check)

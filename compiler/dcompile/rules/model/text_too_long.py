@@ -8,7 +8,7 @@ Example: `run: {args: {max_sequence_length: 1024}}` with Flux
 
 Use instead: `512`
 
-Source: diffusers 0.42.1, `pipeline_flux.py:504`, `pipeline_qwenimage.py:329` (rules.md CALL-04).
+Source: diffusers 0.42.1, `pipeline_flux.py:504`, `pipeline_qwenimage.py:329` (row CALL-04).
 """
 
 from __future__ import annotations

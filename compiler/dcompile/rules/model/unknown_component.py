@@ -1,7 +1,7 @@
-"""A component is named that the pipeline does not have.
+"""A component is named that the pipeline does not have, or that the recipe leaves out.
 
 What it checks: names under `components`, `parallel.components`, `parallel.device_map` and `model.adapters`; that no
-denoiser or autoencoder is left out.
+denoiser, autoencoder or needed text encoder is left out.
 
 Why it matters: a setting for a component that does not exist has no effect, and the one that was meant keeps its
 default.
@@ -15,10 +15,11 @@ Source: our own; diffusers ignores unknown names in most places.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 
-from dcompile.core.diagnostics import Diagnostic, Path
+from dcompile.core.diagnostics import Diagnostic, Path, Remove
+from dcompile.core.meant import meant, nearest
+from dcompile.layout.spare import is_needed
 from dcompile.rules.rule import Rule, Subject, error
 
 
@@ -34,17 +35,31 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         if adapter.component is not None:
             named.append((adapter.component, ("model", "adapters", i, "component")))
     added = {n for n, c in subject.recipe.components.items() if c is not None and (c.id or c.path)}
+    left_out = {n for n, c in subject.recipe.components.items() if c is None}
+    pipeline, denoisers = subject.facts.model.pipeline, subject.facts.model.denoisers
     for name, path in named:
-        if name not in known and name not in added:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean `{close[0]}`?" if close else f"it has {', '.join(known)}"
-            yield error("DC304", f"{subject.facts.model.pipeline} has no component `{name}`", hint, path)
+        if name in left_out and name in known and path[0] != "components":
+            if is_needed(pipeline, name, denoisers):
+                continue  # that it is left out is the cause
+            message = f"`{name}` is left out (`components: {{{name}: null}}`) and named here"
+            yield error("DC304", message, "delete one of the two lines", path)
+        elif name not in known and name not in added:
+            near, only = nearest(name, known), meant(name, known)
+            hint = f"did you mean `{near}`?" if near else f"it has {', '.join(known)}"
+            is_key = path[-1] == name
+            fix = None if is_key and only in _beside(subject, path) else only
+            yield error("DC304", f"{pipeline} has no component `{name}`", hint, path, is_key=is_key, fix=fix)
     for name, component in subject.recipe.components.items():
-        if component is None and (name in subject.facts.model.denoisers or name == "vae"):
-            message = f"{subject.facts.model.pipeline} cannot run without `{name}`"
-            yield error(
-                "DC304", message, "leave the line out; `null` is for a spare text encoder", ("components", name)
-            )
+        if component is None and is_needed(pipeline, name, denoisers):
+            message = f"{pipeline} cannot run without `{name}`"
+            hint = "leave the line out; `null` is for a spare text encoder"
+            yield error("DC304", message, hint, ("components", name), is_key=True, fix=Remove())
+
+
+def _beside(subject: Subject, path: Path) -> tuple[str, ...]:
+    """The names that are written in the same mapping."""
+    at = subject.parallel.device_map if path[1] == "device_map" else subject.parallel.components
+    return tuple(subject.recipe.components if path[0] == "components" else at if isinstance(at, dict) else ())
 
 
 RULE = Rule("DC304", check)

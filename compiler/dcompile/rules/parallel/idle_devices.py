@@ -16,18 +16,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dcompile.core.diagnostics import Diagnostic
+from dcompile.layout.nodes import layout_nodes
 from dcompile.rules.rule import Rule, Subject, warning
 
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
     total = subject.facts.devices.total
     used = subject.splits.ranks * subject.splits.named_devices
-    if total is None or subject.splits.balanced or used >= total:
+    if total is None or subject.splits.balanced or used >= total or not subject.splits.is_one_mesh:
         return
     spare = total // used
-    hint = (
-        f"`data: {spare * subject.splits.data}` uses {spare * used} of them" if spare > 1 else f"set `per_node: {used}`"
-    )
+    devices, each = subject.facts.devices, subject.splits.named_devices
+    nodes = layout_nodes(devices, subject.splits, each)
+    if spare > 1:
+        hint = f"`data: {spare * subject.splits.data}` uses {spare * used} of them"
+    elif nodes.count < devices.nodes:
+        hint = f"set `nodes: {nodes.count}`"
+    else:
+        hint = f"set `per_node: {nodes.ranks_per_node * each}`"
     where = subject.given("parallel") or subject.given("devices")
     yield warning("DC408", f"the plan uses {used} of {total} devices", hint, where)
 

@@ -1,6 +1,7 @@
 """The plan needs more devices than there are.
 
-What it checks: ranks x devices of a rank against `per_node` x `nodes`.
+What it checks: ranks x devices of a rank against `per_node` x `nodes`; and on several nodes that every rank has its
+devices on one of them, and every node as many ranks.
 
 Why it matters: the launcher starts ranks that share a device, or fails.
 
@@ -8,7 +9,8 @@ Example: `devices: {per_node: 2}` with `parallel: {tensor: 4}`
 
 Use instead: `tensor: 2`
 
-Source: rules.md GEN-03, CPC-07, TPC-07.
+Source: torch 2.13.0, `distributed/device_mesh.py`: a mesh is no larger than the world (rows GEN-03, CPC-07, CPC-08,
+TPC-07).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dcompile.core.diagnostics import Diagnostic, Path
+from dcompile.layout.nodes import nodes_of
 from dcompile.layout.tokens import divisors, say_choices
 from dcompile.recipe.model import Devices
 from dcompile.rules.rule import Rule, Subject, error
@@ -40,13 +43,41 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         elif total % splits.ranks:
             message = f"{total} devices cannot be divided by {splits.ranks} replicas"
             yield error("DC407", message, f"use {say_choices(divisors(total))}", subject.given("parallel", "data"))
+        elif splits.named_devices > total // splits.ranks:
+            each = total // splits.ranks
+            message = f"device {splits.named_devices - 1} is named, and a replica has {each} (numbered from 0)"
+            yield error("DC407", message, f"name a device below {each}", subject.given("parallel", "components"))
+        else:
+            yield from _nodes(subject, total // splits.ranks)
         return
     needed = splits.ranks * splits.named_devices
-    if total is not None and needed > total:
+    if total is not None and needed > total and splits.is_one_mesh:  # DC415 is the cause otherwise
         axes = " x ".join(f"{axis} {degree}" for axis, degree in splits.mesh.items()) or "the device map"
         of_each = f" x {splits.named_devices} devices each" if splits.named_devices > 1 else ""
         message = f"the plan needs {needed} devices ({axes}{of_each}), and there are {total}"
-        yield error("DC407", message, f"lower a degree, or set `devices.per_node: {needed}`", ("parallel",))
+        nodes = subject.facts.devices.nodes
+        more = f"devices.nodes: {-(-needed // (total // nodes))}" if nodes > 1 else f"devices.per_node: {needed}"
+        yield error("DC407", message, f"lower a degree, or set `{more}`", ("parallel",))
+    elif splits.is_one_mesh:
+        yield from _nodes(subject, splits.named_devices)
+
+
+def _nodes(subject: Subject, devices_per_rank: int) -> Iterator[Diagnostic]:
+    """Ranks that cannot be shared out over the nodes, though there are enough devices in all."""
+    devices, ranks = subject.facts.devices, subject.splits.ranks
+    if devices.nodes == 1 or devices.per_node is None or nodes_of(devices, ranks, devices_per_rank) is not None:
+        return
+    where = subject.given("devices", "nodes")
+    if devices_per_rank > devices.per_node:
+        message = f"a process would use {devices_per_rank} devices, and it has those of one node: {devices.per_node}"
+        yield error("DC407", message, f"use `data: {devices.nodes}`, or fewer devices for each replica", where)
+        return
+    most = devices.nodes * (devices.per_node // devices_per_rank)
+    sides = (range(ranks - 1, 0, -1), range(ranks + 1, most + 1))
+    legal = ((count for count in side if nodes_of(devices, count, devices_per_rank) is not None) for side in sides)
+    near = [count for side in legal if (count := next(side, None)) is not None]
+    message = f"{ranks} ranks cannot be shared out evenly over {devices.nodes} nodes of {devices.per_node} devices"
+    yield error("DC407", message, f"choose degrees whose product is {' or '.join(map(str, near))}", where)
 
 
 def _contradictions(subject: Subject) -> Iterator[Diagnostic]:
@@ -56,8 +87,12 @@ def _contradictions(subject: Subject) -> Iterator[Diagnostic]:
         return
     if section.ids is not None and len(set(section.ids)) < len(section.ids):
         yield error("DC407", "`ids` names a device twice", "name each device once", ("devices", "ids"))
-    for key in ("ids", "gpus"):
-        named = getattr(section, key)
+    sizes = section.memory if isinstance(section.memory, tuple) else None
+    if sizes is not None and section.gpus is not None and len(sizes) != len(section.gpus):
+        message = f"`memory` has {len(sizes)} sizes, and `gpus` names {len(section.gpus)} devices"
+        yield error("DC407", message, "give one size for each device, or one for all", ("devices", "memory"))
+        return
+    for key, named in (("ids", section.ids), ("gpus", section.gpus), ("memory", sizes)):
         if named is not None and section.per_node not in (None, len(named)):
             message = f"`{key}` names {len(named)} devices, and `per_node` is {section.per_node}"
             yield error("DC407", message, f"leave `per_node` out, or set it to {len(named)}", ("devices", key))

@@ -1,6 +1,6 @@
-"""A stochastic scheduler with more than one picture in a call.
+"""Pictures of one call would depend on each other.
 
-What it checks: `run.batch` with a scheduler that draws noise at each step.
+What it checks: `run.batch` with a scheduler that draws noise at each step, and with sampled prompt rewriting.
 
 Why it matters: the noise comes from the global generator, so a picture would depend on its neighbours in the batch.
 
@@ -8,7 +8,8 @@ Example: `model: {scheduler: {class: EulerAncestralDiscreteScheduler}}` with `ba
 
 Use instead: `batch: 1`
 
-Source: diffusers 0.42.1, `pipeline_flux.py:933` (rules.md RNG-03).
+Source: diffusers 0.42.1, `pipeline_flux.py:933`, `pipeline_flux2.py:553`; each scheduler was run twice with different
+global generators (rows RNG-03, RNG-06).
 """
 
 from __future__ import annotations
@@ -16,23 +17,33 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dcompile.core.diagnostics import Diagnostic
+from dcompile.facts.schedulers import effective_settings, missing_libraries, scheduler_facts
 from dcompile.rules.rule import Rule, Subject, error
+
+REWRITING = "caption_upsample_temperature"
+"""The argument of Flux2's call with which the text encoder rewrites the prompt, by sampling."""
 
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
-    if subject.recipe.run.batch == 1:
+    # The first replica has the most pictures; where it has one, no call has two.
+    if subject.recipe.run.batch == 1 or len(subject.facts.rows) <= subject.splits.data:
         return
     own = subject.recipe.model.scheduler
     name = own.class_ if own is not None and own.class_ else str(subject.facts.model.scheduler.get("class", ""))
-    settings = {**subject.facts.model.scheduler, **(own.model_extra or {} if own is not None else {})}
-    is_sde = str(settings.get("algorithm_type", "")).startswith("sde")
-    if any(part in name for part in STOCHASTIC) or settings.get("stochastic_sampling") or is_sde:
+    if _draws_noise(subject, name):
         message = f"{name} draws noise at each step, so pictures of one call would depend on each other"
+        yield error("DC414", message, "use `batch: 1`", ("run", "batch"))
+    elif subject.recipe.run.args.get(REWRITING) is not None:
+        message = f"`{REWRITING}` samples new prompts, so pictures of one call would depend on each other"
         yield error("DC414", message, "use `batch: 1`", ("run", "batch"))
 
 
-STOCHASTIC = ("Ancestral", "LCM", "TCD", "SCM", "SDE", "DDPM", "SASolver")
-"""Parts of the names of schedulers that draw from the global generator (rules.md RNG-03)."""
+def _draws_noise(subject: Subject, name: str) -> bool:
+    facts, own = scheduler_facts(name), subject.recipe.model.scheduler
+    if facts is None:
+        return bool(missing_libraries(name))  # classes of another library's random process
+    given = (own.model_extra or {}) if own is not None else {}
+    return facts.draws_noise(effective_settings(facts, subject.facts.model, given))
 
 
 RULE = Rule("DC414", check)

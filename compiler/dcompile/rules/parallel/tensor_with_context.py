@@ -8,7 +8,7 @@ Example: `parallel: {tensor: 2, context: {ulysses: 2}}`
 
 Use instead: one of them; `data` multiplies with either
 
-Source: diffusers 0.42.1, `models/_modeling_parallel.py:218` (rules.md CMB-01, CMB-02).
+Source: diffusers 0.42.1, `models/_modeling_parallel.py:218` (row CMB-01, CMB-02).
 """
 
 from __future__ import annotations

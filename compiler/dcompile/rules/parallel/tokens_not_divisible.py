@@ -1,6 +1,7 @@
 """The image or video tokens cannot be divided over the context group.
 
-What it checks: the token count of the picture against ring x ulysses, without `uneven`.
+What it checks: the token count of the picture, with those of reference pictures where they join the sequence, against
+ring x ulysses, without `uneven`.
 
 Why it matters: diffusers fails with an AssertionError at the first step; under `python -O` the ranks hang.
 
@@ -8,7 +9,7 @@ Example: `parallel: {context: {ulysses: 2}}` with 1328x1328 (83 x 83 tokens)
 
 Use instead: `uneven: true`, or another size
 
-Source: diffusers 0.42.1, `hooks/context_parallel.py:274` (rules.md CPS-01, CPS-04, CPS-10, CPS-11).
+Source: diffusers 0.42.1, `hooks/context_parallel.py:274` (rows CPS-01, CPS-04, CPS-06, CPS-10, CPS-11).
 """
 
 from __future__ import annotations
@@ -16,38 +17,58 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dcompile.core.diagnostics import Diagnostic
-from dcompile.layout.settings import Settings
-from dcompile.layout.tokens import divisors, grid, latent_frames, say_choices
+from dcompile.layout.degrees import UP_TO, common_degrees
+from dcompile.layout.splits import Split
+from dcompile.layout.tokens import grid, is_countable, latent_frames, nearest_frames, nearest_sizes, say_choices
 from dcompile.rules.rule import Rule, Subject, error
 
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
-    tokens, settings = subject.facts.model.tokens, subject.settings
-    rows, columns = grid(tokens, settings.height_px, settings.width_px)
-    frames = latent_frames(tokens, settings.frames)
-    count = rows * columns * frames
-    shape = f"{rows}x{columns}" + (f", {frames} frames" if frames > 1 else "")
-    for split in dict.fromkeys(s for s in subject.splits.components.values() if s.context > 1):
+    model, settings = subject.facts.model, subject.settings
+    if not is_countable(model, bool(subject.settings.picture_sizes)):
+        return  # DC419 is the cause
+    rows, columns = grid(model.tokens, settings.height_px, settings.width_px)
+    frames = latent_frames(model.tokens, settings.frames)
+    count = rows * columns * frames + settings.reference_tokens
+    shape = f"{rows}x{columns}" + (f" in each of {frames} latent frames" if frames > 1 else "")
+    if settings.reference_tokens:
+        shape += f" and {settings.reference_tokens} of input pictures"
+    planned = (split for name, split in subject.splits.components.items() if model.components[name].context_plan)
+    for split in dict.fromkeys(split for split in planned if split.context > 1):  # DC406 is the cause for the others
         degree = split.context
         if split.uneven and count < degree:
             message = f"{count} image tokens ({shape}) are fewer than the {degree} ranks that share them"
             yield error("DC402", message, "use a larger picture or a smaller degree", split.where)
-        if split.uneven or count % degree == 0:
-            continue
-        choices = tuple(d for d in divisors(count, 16) if d > 1)
-        fits = f"they divide by {say_choices(choices)}" if choices else "they have no divisor up to 16"
-        hint = f"{fits}; {_other_size(tokens, settings, degree)}or set `uneven: true`"
-        yield error("DC402", f"{count} image tokens ({shape}) cannot be divided by {degree}", hint, split.where)
+        if not split.uneven and count % degree:
+            message = f"{count} image tokens ({shape}) cannot be divided by {_said(split)}"
+            yield error("DC402", message, _hint(subject, split, count), split.where)
 
 
-def _other_size(tokens: dict[str, int], settings: Settings, degree: int) -> str:
-    """The nearest larger size whose tokens divide, as part of a hint."""
-    step = tokens["spatial"]
-    for rows in range(settings.height_px // step, settings.height_px // step + degree + 1):
-        for columns in range(settings.width_px // step, settings.width_px // step + degree + 1):
-            if rows * columns % degree == 0:
-                return f"{rows * step}x{columns * step} gives {rows * columns} a frame, "
-    return ""
+def _said(split: Split) -> str:
+    both = split.ring > 1 and split.ulysses > 1
+    return f"{split.context} (ulysses {split.ulysses} x ring {split.ring})" if both else str(split.context)
+
+
+def _hint(subject: Subject, split: Split, count: int) -> str:
+    model, settings, degree = subject.facts.model, subject.settings, split.context
+    ways = []
+    components = [model.components[name] for name, one in subject.splits.components.items() if one == split]
+    text = [settings.text_tokens for one in components if one.context_splits_text and settings.text_tokens]
+    choices = common_degrees([count, *text], components[0].heads, split)
+    if choices:
+        ways.append(f"use {say_choices(choices)} ranks")
+    sides = (settings.height_px, settings.width_px)
+    sizes = nearest_sizes(model.tokens, *sides, latent_frames(model.tokens, settings.frames), degree)
+    if sizes and settings.reference_tokens % degree == 0 and "max_area" not in model.call_args:
+        ways.append(" and ".join(f"{height}x{width} gives {tokens}" for height, width, tokens in sizes))
+    if settings.frames is not None:
+        frames = nearest_frames(model.tokens, *sides, settings.frames, degree)
+        if frames is not None:
+            ways.append(f"`frames: {frames}` divides")
+    if 1 in (split.ring, split.ulysses) and count >= degree:
+        ways.append("or set `uneven: true`")
+    said = ", ".join(ways)
+    return said if choices else f"they have no divisor up to {UP_TO} that serves: {said}"
 
 
 RULE = Rule("DC402", check)

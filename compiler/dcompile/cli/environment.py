@@ -1,0 +1,94 @@
+"""What is installed here against what a plan needs. Looks at metadata only: no library is imported."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from dcompile import __version__
+from dcompile.core.diagnostics import Diagnostic, Severity
+from dcompile.core.versions import same_minor, satisfies
+from dcompile.facts.uses import use_of
+
+EXTRA = {
+    "torch": "run",
+    "diffusers": "run",
+    "transformers": "run",
+    "accelerate": "run",
+    "safetensors": "run",
+    "PIL": "run",
+    "peft": "lora",
+    "torchao": "quantize",
+    "bitsandbytes": "quantize",
+    "imageio_ffmpeg": "video",
+    "ftfy": "video",
+}
+"""The extra that brings each module which a run imports."""
+
+
+@lru_cache(maxsize=32)
+def installed(name: str) -> str | None:
+    """The version of a distribution that is installed here; None where it is not."""
+    if name == "dcompile":
+        return __version__
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def needed_modules(plan: Mapping[str, Any]) -> list[str]:
+    """The modules that a run of a plan imports, in order."""
+    program = plan["program"]
+    needed = {name for name, extra in EXTRA.items() if extra == "run"}
+    if program["pipeline"]["adapters"]:
+        needed.add("peft")
+    components = program["components"].values()
+    needed |= {component["quantize"]["method"] for component in components if component.get("quantize")}
+    if program["output"]["format"] == "mp4":
+        needed.add("imageio_ffmpeg")
+    use = use_of(program["pipeline"]["class"])
+    needed |= set(use.modules) if use is not None else set()
+    return sorted(needed)
+
+
+def missing_extras(plan: Mapping[str, Any], packages: Mapping[str, str] = EXTRA) -> list[str]:
+    """The extras that a plan needs and this environment lacks, in order."""
+    return sorted({packages[name] for name in needed_modules(plan) if importlib.util.find_spec(name) is None})
+
+
+def other_versions(requires: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Libraries that are installed in another version than a plan is for: name, what it is for, what is here.
+
+    Args:
+        requires: a plan's `requires`: a specifier such as `>=0.42,<0.44`, or the version that the facts are of, from
+            which another patch release does not differ.
+    """
+    found = []
+    for name, wanted in requires.items():
+        here = installed(name)
+        if here is not None and not (satisfies(here, wanted) if wanted[:1] in "<>=!" else same_minor(here, wanted)):
+            found.append((name, wanted, here))
+    return found
+
+
+def version_warnings(requires: Mapping[str, str], written: Mapping[str, str]) -> list[Diagnostic]:
+    """DC315 for every library of another version; the verdict goes by the plan's, whatever is installed.
+
+    Args:
+        requires: a plan's `requires`.
+        written: the recipe's own, which the findings point at.
+    """
+    return [
+        Diagnostic(
+            "DC315",
+            Severity.WARNING,
+            f"the verdict is for {name} {wanted}, and {here} is installed: `run` will refuse it",
+            f"install {name} {wanted}, or write `requires` for the versions that the recipe is for",
+            ("requires", name) if name in written else (),
+        )
+        for name, wanted, here in other_versions(requires)
+    ]

@@ -1,0 +1,170 @@
+"""Seconds of one denoising step: work by the rates of the device, plus what the ranks exchange.
+
+    device = matmul / rate + attention / rate + passes over memory
+    step   = max(device, host) + not_overlapped * min(device, host) + collectives, for each call of the denoiser
+
+`host` is the time in which Python starts the kernels of the blocks: a lower bound of an eager step. A CPU does the work
+itself, and nothing overlaps. Collectives are not hidden: diffusers waits for each (0.42.1, `attention_dispatch.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dcompile.estimate.constants import Rates, constant, rates_of
+from dcompile.estimate.links import Network, collective_seconds, default_node_link, transfer_seconds
+from dcompile.estimate.traffic import step_traffic
+from dcompile.estimate.work import Tokens, Work, denoiser_work
+from dcompile.facts.guidance import guidance_of
+from dcompile.facts.resolve import Facts
+from dcompile.layout.nodes import Group, Nodes, group_of, layout_nodes
+from dcompile.layout.placement import Placement
+from dcompile.layout.settings import Settings, component_dtype, sequence_tokens
+from dcompile.layout.shard import dtype_bytes
+from dcompile.layout.splits import Split, Splits
+from dcompile.recipe.model import Recipe
+
+
+@dataclass(frozen=True)
+class StepSeconds:
+    """One step of one call of the pipeline, all branches together."""
+
+    compute: float
+    communication: float
+    transfer: float
+
+    @property
+    def total(self) -> float:
+        """Seconds of the step."""
+        return self.compute + self.communication + self.transfer
+
+
+def branch_calls(recipe: Recipe, facts: Facts) -> int:
+    """Passes of the denoiser over one sample in a step: 2 where a guided and an unguided branch are run."""
+    run, guidance = recipe.run, guidance_of(facts.model)
+    if guidance.branches is None:
+        return 1
+    if guidance.branches == "true_cfg_scale":
+        asks = run.true_cfg is not None or run.negative_prompt is not None
+        scale = run.true_cfg if run.true_cfg is not None else guidance.default
+        return 2 if asks and (scale or 0) > 1 else 1
+    given = run.true_cfg if run.true_cfg is not None else run.guidance
+    return 2 if (given if given is not None else guidance.default or 0) > 1 else 1
+
+
+def tokens_of(facts: Facts, name: str, split: Split, settings: Settings) -> Tokens:
+    """The tokens of one sample, and a rank's share of them under context parallelism."""
+    image = sequence_tokens(facts.model, settings)
+    text = settings.text_tokens
+    here = -(-text // split.context) if facts.model.components[name].context_splits_text else text
+    return Tokens(image, text, -(-image // split.context), here)
+
+
+def network_of(facts: Facts) -> Network:
+    """How the devices of a job are linked. A link that is not known stays: what crosses it is not estimated."""
+    devices = facts.devices
+    return Network(devices.node[0].link, devices.node_link or default_node_link(), devices.curves)
+
+
+def _device_seconds(work: Work, rates: Rates, samples: int, size: int, state: str) -> float:
+    passes = constant("residual_passes", state) * work.residual_elements
+    passes += constant("inner_passes", state) * work.inner_elements
+    once = work.matmul_flops / rates.matmul_flops + work.attention_flops / rates.attention_flops
+    return samples * (once + passes * size / rates.memory_bytes)
+
+
+def _host_seconds(rates: list[Rates], state: str) -> float:
+    """Of one block: of the device whose host is slowest, where that was measured (in eager mode)."""
+    measured = [one.host_seconds_per_block for one in rates if one.host_seconds_per_block is not None]
+    return max(measured) if measured and state == "eager" else constant("host_seconds_per_block", state)
+
+
+def step_seconds(
+    recipe: Recipe, facts: Facts, splits: Splits, placement: Placement, settings: Settings, state: str = "eager"
+) -> StepSeconds | None:
+    """Seconds of a step of the job's slowest rank.
+
+    Args:
+        recipe, facts, splits, placement, settings: the job, and one shape of it.
+        state: `eager` or `compiled`.
+
+    Returns:
+        None where it cannot be told: a device or a link that neither the tables nor the recipe's measurements have, or
+        a denoiser in float32 where that was not measured.
+    """
+    name = facts.model.denoisers[0]
+    dtype = component_dtype(recipe, name, facts.devices.kind)
+    rates = [rates_of(device, dtype) for device in facts.devices.node]
+    known = [one for one in rates if one is not None]
+    if len(known) < len(rates):
+        return None
+    size = dtype_bytes(dtype)
+    split, component = splits.components[name], facts.model.components[name]
+    work = denoiser_work(component, tokens_of(facts, name, split, settings), split.tensor)
+    samples = settings.batch * branch_calls(recipe, facts)
+    calls = 1 if facts.model.guidance["branches"] == "batched" else branch_calls(recipe, facts)
+
+    network, nodes = network_of(facts), layout_nodes(facts.devices, splits, placement.devices_per_rank)
+    collectives = _collectives(recipe, facts, splits, settings, network, nodes)
+    held = placement.bytes_of[name]
+    whole = sum(held.values())
+    crossings = len([part for part in held.values() if part]) - 1
+    if collectives is None or (crossings > 0 and not network.knows("all_gather", Group.neighbours(2))):
+        return None
+
+    def of_rank(rank: int) -> float:
+        """A rank's devices work one after the other, each on its share of the blocks."""
+        first = nodes.local(rank) * placement.devices_per_rank
+        return sum(
+            _device_seconds(work, known[(first + device) % len(known)], samples, size, state) * part / whole
+            for device, part in held.items()
+        )
+
+    # After as many ranks as a node has devices the same ones come again.
+    device_seconds = max(of_rank(rank) for rank in range(min(nodes.ranks_per_node, len(known))))
+    host = calls * work.blocks * _host_seconds(known, state)
+    if split.ring > 1:
+        host += calls * work.blocks * constant("ring_host_seconds_per_block", state)
+        merged = (split.ring - 1) * constant("ring_merge_passes") * work.residual_elements * 2 * size
+        device_seconds += samples * merged / min(one.memory_bytes for one in known)
+    apart = 1.0 if facts.devices.kind == "cpu" else constant("not_overlapped")
+    compute = max(device_seconds, host) + apart * min(device_seconds, host)
+
+    communication = samples / settings.batch * collectives
+    boundary = (settings.batch * (image_and_text(facts, settings)) * _width(work, facts, settings)) * size
+    transfer = samples / settings.batch * crossings * transfer_seconds(boundary, network) if crossings > 0 else 0.0
+    return StepSeconds(compute, communication, transfer)
+
+
+def image_and_text(facts: Facts, settings: Settings) -> int:
+    """Tokens of one sample."""
+    pixels = sequence_tokens(facts.model, settings)
+    return pixels + settings.text_tokens
+
+
+def _width(work: Work, facts: Facts, settings: Settings) -> float:
+    """The mean width of the residual stream."""
+    tokens = image_and_text(facts, settings)
+    return work.residual_elements / max(1, work.blocks) / max(1, tokens)
+
+
+def _collectives(
+    recipe: Recipe, facts: Facts, splits: Splits, settings: Settings, network: Network, nodes: Nodes
+) -> float | None:
+    """Seconds of all exchanges of one call of the denoiser; None where the speed of a link is not known."""
+    split = splits.components[facts.model.denoisers[0]]
+    groups = {
+        "all_reduce": ("tensor", split.tensor),
+        "all_to_all": ("ulysses", split.ulysses),
+        "all_gather": ("ring", split.ring) if split.ring > 1 else ("ulysses", split.context),
+    }
+    total = 0.0
+    for operation, moved in step_traffic(recipe, facts, splits, settings).items():
+        calls, (axis, ranks) = moved["calls"], groups[operation]
+        if not calls:
+            continue
+        group = group_of(splits, nodes, axis, ranks)
+        if not network.knows(operation, group):
+            return None
+        total += calls * collective_seconds(operation, group, moved["bytes"] / calls, network)
+    return total

@@ -1,0 +1,184 @@
+"""Every pipeline class of diffusers: its call, and the token arithmetic of its family.
+
+Part of the generator: imports diffusers. What a class says itself (signature, default sizes, how the guided and the
+unguided branch are run) is read from its source; `_FAMILIES` has what the source says in many ways.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from typing import Any
+
+import diffusers
+
+from dcompile.facts.generate_pictures import needed_pictures
+
+# `size` is a picture's side in latents where the call does not say (None: the signature or the denoiser's `sample_size`
+# does), `patch` the latents on a token's side, `frames` the temporal compression, `rounds_frames` that a length which
+# is no multiple plus one is rounded as `pipeline_wan.py:494` does, `multiple` what height and width must divide by
+# (None: a token's side, 1: the pipeline floors them), `text_limit` the longest text (0: no limit).
+_PLAIN = {"size": None, "patch": 1, "frames": 0, "multiple": 1, "text_limit": 0}
+_SQUARE = {**_PLAIN, "size": 128, "patch": 2}
+_WAN = {**_PLAIN, "patch": 2, "frames": 4, "rounds_frames": True, "multiple": 16}
+_FAMILIES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("Flux2", {"family": "flux2", **_SQUARE, "text_limit": 512}),
+    ("Flux", {"family": "flux", **_SQUARE, "text_limit": 512}),
+    ("QwenImage21", {"family": "qwenimage21", **_SQUARE, "text_limit": 1024}),
+    ("QwenImage", {"family": "qwenimage", **_SQUARE, "text_limit": 1024}),
+    ("Chroma", {"family": "chroma", **_SQUARE, "multiple": None, "text_limit": 512}),
+    ("ZImage", {"family": "zimage", **_SQUARE, "multiple": 16}),
+    ("Lumina2", {"family": "lumina2", **_SQUARE, "multiple": None, "text_limit": 512}),
+    ("Wan", {"family": "wan", **_WAN}),
+    ("ChronoEdit", {"family": "chronoedit", **_WAN}),
+    ("SkyReelsV2", {"family": "skyreelsv2", **_WAN}),
+    ("Helios", {"family": "helios", **_PLAIN, "patch": 2, "frames": 4, "multiple": 16}),
+    # Packed rows, no pipeline class of its own: the modular blocks run it.
+    ("MiniMaxH3", {"family": "minimaxh3", **_PLAIN}),
+    ("LTX2", {"family": "ltx2", **_PLAIN, "frames": 8, "multiple": 32}),
+    ("LTX", {"family": "ltx", **_PLAIN, "frames": 8, "multiple": 32}),
+    # Their autoencoders compress otherwise than HunyuanVideo's.
+    ("HunyuanVideo15", {"family": "hunyuanvideo15", **_PLAIN, "frames": 4}),
+    ("HunyuanVideo", {"family": "hunyuanvideo", **_PLAIN, "patch": 2, "frames": 4, "multiple": 16}),
+    ("CogVideoX", {"family": "cogvideox", **_PLAIN, "patch": 2, "frames": 4, "multiple": 8}),
+    ("Mochi", {"family": "mochi", **_PLAIN, "patch": 2, "frames": 6, "multiple": 8}),
+    ("SanaVideo", {"family": "sanavideo", **_PLAIN, "frames": 4, "multiple": 32}),
+    ("Sana", {"family": "sana", **_PLAIN, "multiple": 32}),
+    ("PixArt", {"family": "pixart", **_PLAIN, "patch": 2, "multiple": 8}),
+    ("AuraFlow", {"family": "auraflow", **_PLAIN, "patch": 2, "multiple": None}),
+    ("HunyuanDiT", {"family": "hunyuandit", **_PLAIN, "patch": 2, "multiple": 8}),
+    ("StableDiffusionXL", {"family": "sdxl", **_PLAIN, "multiple": 8, "text_limit": 77}),
+    ("StableDiffusion3", {"family": "sd3", **_PLAIN, "patch": 2, "multiple": None, "text_limit": 512}),
+    ("StableDiffusion", {"family": "sd", **_PLAIN, "multiple": 8, "text_limit": 77}),
+)
+_GENERIC = {"family": "other", **_PLAIN}
+# Reference pictures whose tokens join the sequence: how large a picture becomes. `snapped`: the nearest of `sizes` by
+# aspect; `area`: scaled to `pixels`, sides rounded to 32; `shrunk`: scaled down to `pixels` where it is larger.
+# `seen`: the area at which the text encoder looks at it, whose patches of 28 pixels join the text.
+_AREA = 1024 * 1024
+_CONDITIONS: dict[str, dict[str, Any]] = {
+    "FluxKontextPipeline": {"kind": "snapped"},
+    "FluxKontextInpaintPipeline": {"kind": "snapped"},
+    "Flux2Pipeline": {"kind": "shrunk", "pixels": _AREA},
+    "Flux2KleinPipeline": {"kind": "shrunk", "pixels": _AREA},
+    "QwenImageEditPipeline": {"kind": "area", "pixels": _AREA, "seen": _AREA},
+    "QwenImageEditPlusPipeline": {"kind": "area", "pixels": _AREA, "seen": 384 * 384},
+}
+# Words of annotations: what no file can hold, and what stands around that.
+_OPAQUE = {"Tensor", "FloatTensor", "LongTensor", "IntTensor", "Image", "ndarray", "Generator", "Callable"}
+_AROUND = {
+    "torch",
+    "_C",
+    "_tensor",
+    "PIL",
+    "numpy",
+    "np",
+    "class",
+    "None",
+    "NoneType",
+    "list",
+    "List",
+    "Optional",
+    "Union",
+}
+_AROUND |= {"typing", "diffusers", "callbacks", "PipelineCallback", "MultiPipelineCallbacks"}
+_BATCHED = re.compile(r"\[\s*latents\s*\]\s*\*\s*2|\[latents, latents\]|latents\w*(?:\.to\([^)]*\))?\.repeat\(2")
+_DENOISED = re.compile(r"(?:self\.transformer|self\.unet|current_model|self\.prior|\btransformer)\(\s*\n")
+
+
+def family_of(class_name: str) -> dict[str, Any]:
+    """The family of a pipeline or a denoiser, by the start of its class's name."""
+    return next((facts for prefix, facts in _FAMILIES if class_name.startswith(prefix)), _GENERIC)
+
+
+def describe_pipelines() -> dict[str, Any]:
+    """Every pipeline class, by name; the limit of its text is what its own check of the call says."""
+    pipelines = {}
+    for name in sorted(dir(diffusers)):
+        cls = getattr(diffusers, name, None)
+        if not (name.endswith("Pipeline") and inspect.isclass(cls) and issubclass(cls, diffusers.DiffusionPipeline)):
+            continue
+        if cls is diffusers.DiffusionPipeline:
+            continue
+        family = family_of(name)
+        family = {**family, "text_limit": _text_limit(cls) or family["text_limit"]}
+        own = {
+            "conditions": _conditions(cls),
+            "pictures": needed_pictures(cls),
+            "adapters": adapted_components(cls),
+            "no_plain_value": opaque_args(cls),
+            "call_args": call_args(cls),
+        }
+        pipelines[name] = {**family, **_from_source(cls), **own}
+    return pipelines
+
+
+def adapted_components(cls: Any) -> list[str]:
+    """The components that the pipeline loads adapters into."""
+    return list(cls._lora_loadable_modules) if hasattr(cls, "load_lora_weights") else []
+
+
+def opaque_args(cls: Any) -> list[str]:
+    """Arguments of a pipeline's call that take tensors, pictures and functions, and nothing that text can hold."""
+    return [
+        key
+        for key, parameter in inspect.signature(cls.__call__).parameters.items()
+        if parameter.annotation is not parameter.empty
+        and (words := set(re.findall(r"[A-Za-z_]+", str(parameter.annotation)))) & _OPAQUE
+        and words <= _OPAQUE | _AROUND
+    ]
+
+
+def call_args(cls: Any) -> dict[str, Any]:
+    """The arguments of a pipeline's call with their defaults; None where there is none or it is no plain value."""
+    return {
+        key: parameter.default if _plain(parameter.default) else None
+        for key, parameter in inspect.signature(cls.__call__).parameters.items()
+        if key != "self" and parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    }
+
+
+def _from_source(cls: Any) -> dict[str, Any]:
+    """How guidance is run, and the sizes that `__init__` sets."""
+    try:
+        call = inspect.getsource(inspect.unwrap(cls.__call__))
+        start = inspect.getsource(cls.__init__)
+    except (OSError, TypeError):
+        return {"branches": None, "takes_guidance": False, "default_size": None}
+    if _BATCHED.search(call):
+        branches = "batched"
+    elif "self.guider" in call or len(_DENOISED.findall(call)) > 1:
+        branches = "sequential"
+    else:
+        branches = None
+    sides = [re.search(rf"self\.default_{side} = (\d+)", start) for side in ("height", "width")]
+    return {
+        "branches": branches,
+        "takes_guidance": bool(re.search(r"\bguidance=guidance\b", call)),
+        "default_size": [int(side[1]) for side in sides if side] or None,
+    }
+
+
+def _text_limit(cls: Any) -> int:
+    """The `max_sequence_length` above which a pipeline raises; 0 where it does not look."""
+    try:
+        checks = inspect.getsource(cls.check_inputs)
+    except (AttributeError, OSError, TypeError):
+        return 0
+    found = re.search(r"max_sequence_length > (\d+)", checks)
+    return int(found[1]) if found else 0
+
+
+def _conditions(cls: Any) -> dict[str, Any] | None:
+    found = _CONDITIONS.get(cls.__name__)
+    if found is not None and found["kind"] == "snapped":
+        sizes = vars(sys.modules[cls.__module__])["PREFERRED_KONTEXT_RESOLUTIONS"]
+        return {**found, "sizes": [[height, width] for width, height in sizes]}
+    return found
+
+
+def _plain(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(_plain(item) for item in value)
+    return isinstance(value, (bool, int, float, str))

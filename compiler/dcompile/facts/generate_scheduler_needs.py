@@ -1,0 +1,123 @@
+"""What a pipeline asks of its scheduler, read from the pipeline's source. Part of `facts/generate.py`."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import diffusers
+
+_GUARDS = ("hasattr", "getattr")
+
+
+def pipeline_needs(cls: Any) -> dict[str, Any]:
+    """What a pipeline class uses of its scheduler, beside what every scheduler has.
+
+    Returns:
+        `attributes`: names on the scheduler, used without asking for them first. `set_timesteps`, `step`: arguments
+        that every call passes by name; `step_arguments`: those that it passes by place. `flow_guard`: `sigmas` are
+        not passed where the scheduler's `use_flow_sigmas` is on. `mu_guard`: `mu` is passed where
+        `use_dynamic_shifting` is on, and not otherwise. `hands_generator`: `step` gets the call's generator.
+    """
+    attributes: set[str] = set()
+    passes: set[str] = set()
+    steps: list[tuple[int, set[str]]] = []
+    hands_generator = flow_guard = asks_dynamic = False
+    for method in _methods(cls):
+        tree = source_tree(method)
+        guarded, conditional = _guarded(tree), _conditional(tree)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant):
+                flow_guard |= node.value == "use_flow_sigmas"
+                asks_dynamic |= node.value == "use_dynamic_shifting"
+            if isinstance(node, ast.Attribute) and _is_scheduler(node.value) and node not in conditional:
+                attributes |= {node.attr} - guarded
+            if not isinstance(node, ast.Call):
+                continue
+            named = {keyword.arg for keyword in node.keywords if keyword.arg}
+            passed = {k.arg for k in node.keywords if k.arg and k.arg != "timesteps" and _is_set(tree, k.value)}
+            if _is_method(node, "step"):
+                if not any(isinstance(argument, ast.Starred) for argument in node.args):
+                    steps.append((len(node.args), named))
+                hands_generator |= "generator" in named or any(keyword.arg is None for keyword in node.keywords)
+            elif _is_method(node, "set_timesteps") or (
+                last_name(node.func) == "retrieve_timesteps" and node.args and _is_scheduler(node.args[0])
+            ):
+                passes |= passed
+    common = set.intersection(*(names for _, names in steps)) if steps else set()
+    return {
+        "attributes": sorted(attributes - {"config"}),
+        "set_timesteps": sorted(passes - {"num_inference_steps", "device"}),
+        "step": sorted(common - {"return_dict"}),
+        "step_arguments": min((count for count, _ in steps), default=3),
+        "flow_guard": flow_guard,
+        "mu_guard": asks_dynamic and "mu" not in passes,
+        "hands_generator": hands_generator,
+    }
+
+
+def source_tree(code: Any) -> ast.AST:
+    """The source of a class or method; an indented one is put under a header, for texts in it start anywhere."""
+    source = inspect.getsource(code)
+    return ast.parse(f"class _:\n{source}" if source[0].isspace() else source)
+
+
+def last_name(node: ast.AST) -> str | None:
+    """`c` of `a.b.c` and of `c`."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
+
+
+def _methods(cls: Any) -> Iterator[Any]:
+    """The class's methods, those of pipelines that it inherits from where it has not its own."""
+    methods: dict[str, Any] = {}
+    for owner in reversed(cls.__mro__):
+        if owner.__module__.startswith("diffusers.pipelines") and owner is not diffusers.DiffusionPipeline:
+            methods |= vars(owner)
+    for value in methods.values():
+        plain = inspect.unwrap(value) if callable(value) else None
+        if inspect.isfunction(plain):
+            yield plain
+
+
+def _is_scheduler(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "scheduler" and last_name(node.value) == "self"
+
+
+def _is_method(node: ast.Call, name: str) -> bool:
+    return isinstance(node.func, ast.Attribute) and node.func.attr == name and _is_scheduler(node.func.value)
+
+
+def _guarded(tree: ast.AST) -> set[str]:
+    """Attributes that the method asks for with `hasattr` or `getattr` first."""
+    return {
+        node.args[1].value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and last_name(node.func) in _GUARDS
+        and len(node.args) > 1
+        and isinstance(node.args[1], ast.Constant)
+        and isinstance(node.args[1].value, str)
+    }
+
+
+def _conditional(tree: ast.AST) -> set[ast.AST]:
+    """What runs for some schedulers only: branches whose condition looks at the scheduler."""
+    found: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.If, ast.IfExp)) and any(_is_scheduler(part) for part in ast.walk(node.test)):
+            found |= set(ast.walk(node)) - set(ast.walk(node.test))
+    return found
+
+
+def _is_set(tree: ast.AST, value: ast.AST) -> bool:
+    """Whether an argument has a value though the caller gave none: the method assigns to its name."""
+    if not isinstance(value, ast.Name):
+        return not (isinstance(value, ast.Constant) and value.value is None)
+    return any(
+        isinstance(node, ast.Assign)
+        and any(last_name(target) == value.id for target in node.targets)
+        and not (isinstance(node.value, ast.Constant) and node.value.value is None)
+        for node in ast.walk(tree)
+    )

@@ -1,0 +1,269 @@
+"""Describes schedulers for `models/schedulers.json`: what each class takes and does. Part of `facts/generate.py`.
+
+Whether a class draws noise, whether it follows a flow, which texts a setting takes and which arguments `set_timesteps`
+accepts are found by running it on a few numbers. What a pipeline asks for is in `generate_scheduler_needs.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import typing
+import warnings
+from typing import Any
+
+import diffusers
+import numpy as np
+import torch
+
+from dcompile.facts.generate_scheduler_needs import last_name, pipeline_needs, source_tree
+
+STEPS = 6
+# The last sigma of some classes is one step, not zero: with forty steps their end is close enough to tell.
+PATH_STEPS = 40
+PATH_TOLERANCE = 0.3
+SHAPE = (1, 4, 2, 8, 8)
+_FLOW_SETTINGS: tuple[dict[str, Any], ...] = (
+    {},
+    {"prediction_type": "flow_prediction"},
+    {"prediction_type": "flow_prediction", "use_flow_sigmas": True},
+)
+_BETAS: dict[str, Any] = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear"}
+_NOISE_SWITCHES = ("stochastic_sampling", "algorithm_type")
+_SHIFT_SWITCHES = ("use_dynamic_shifting", "use_flow_sigmas")
+_PASSED: dict[str, Any] = {"mu": 0.5, "sigmas": np.linspace(1.0, 1 / STEPS, STEPS)}
+
+
+def describe_schedulers(pipelines: list[str]) -> dict[str, Any]:
+    """The content of `models/schedulers.json`, for the pipelines of these names."""
+    needs = {name: pipeline_needs(getattr(diffusers, name)) for name in pipelines}
+    profiles: list[dict[str, Any]] = []
+    for need in needs.values():
+        if need not in profiles:
+            profiles.append(need)
+    used = sorted({name for need in profiles for name in need["attributes"]})
+    classes, missing = {}, {}
+    for name in sorted(name for name in dir(diffusers) if name.endswith("Scheduler")):
+        cls = getattr(diffusers, name)
+        if hasattr(cls, "_backends"):  # a stand-in for a class whose library is not installed
+            missing[name] = [backend for backend in cls._backends if backend != "torch"]
+        elif callable(getattr(cls, "step", None)):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                classes[name] = describe_scheduler(cls, used)
+    return {
+        "diffusers": diffusers.__version__,
+        "schedulers": classes,
+        "needs_a_library": missing,
+        "profiles": profiles,
+        "pipelines": {name: profiles.index(need) for name, need in needs.items()},
+    }
+
+
+def describe_scheduler(cls: Any, attributes: list[str]) -> dict[str, Any]:
+    """One class; `attributes` are the names that any pipeline looks for."""
+    parameters = {
+        name: parameter
+        for name, parameter in inspect.signature(cls.__init__).parameters.items()
+        if name != "self" and parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    }
+    tree, present = source_tree(cls), _members(cls)
+    step = list(inspect.signature(cls.step).parameters.values())[1:]
+    return {
+        "arguments": {name: _plain(parameter.default) for name, parameter in parameters.items()},
+        "choices": _choices(cls, parameters, tree),
+        "one_of": _one_of(tree, set(parameters)),
+        "attributes": [name for name in attributes if name in present],
+        "set_timesteps": [name for name in inspect.signature(cls.set_timesteps).parameters if name != "self"],
+        "step": [parameter.name for parameter in step],
+        "step_required": sum(p.default is p.empty and p.kind is not p.VAR_KEYWORD for p in step),
+        "accepts": _accepts(cls, set(parameters)),
+        "noise": _noise(cls, parameters, tree),
+        "flow": [settings for settings in _FLOW_SETTINGS if set(settings) <= set(parameters) and _flows(cls, settings)],
+        "denoises": _denoises(cls, set(parameters)),
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, (bool, int, float, str)) else None
+
+
+def _choices(cls: Any, parameters: dict[str, Any], tree: ast.AST) -> dict[str, list[str]]:
+    """The texts that a setting takes: those of its type, or those that its source compares with and that run."""
+    found = {}
+    hints = typing.get_type_hints(cls.__init__)
+    for name, parameter in parameters.items():
+        literal = _literal(hints.get(name))
+        if literal is None and isinstance(parameter.default, str):
+            compared = _compared(tree, name) | {parameter.default}
+            literal = [text for text in compared if _run(cls, {name: text}) is not None]
+        if literal:
+            found[name] = sorted(literal)
+    return found
+
+
+def _literal(hint: Any) -> list[str] | None:
+    for part in (hint, *typing.get_args(hint)):
+        if typing.get_origin(part) is typing.Literal:
+            return [value for value in typing.get_args(part) if isinstance(value, str)]
+    return None
+
+
+def _compared(tree: ast.AST, name: str) -> set[str]:
+    """Texts that the source compares a setting with, whether as `name`, `self.name` or `self.config.name`."""
+    texts = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and last_name(node.left) == name:
+            for side in node.comparators:
+                values = side.elts if isinstance(side, (ast.List, ast.Tuple, ast.Set)) else [side]
+                texts |= {v.value for v in values if isinstance(v, ast.Constant) and isinstance(v.value, str)}
+    return texts
+
+
+def _one_of(tree: ast.AST, parameters: set[str]) -> list[list[str]]:
+    """Settings of which at most one may be on: `sum([self.config.a, self.config.b]) > 1` in the source."""
+    groups = []
+    for node in ast.walk(tree):
+        is_sum = isinstance(node, ast.Call) and last_name(node.func) == "sum" and node.args
+        if is_sum and isinstance(node.args[0], ast.List):  # type: ignore[attr-defined]
+            items = node.args[0].elts  # type: ignore[attr-defined]
+            names = sorted({name for item in items if (name := last_name(item)) in parameters})
+            if len(names) > 1 and names not in groups:
+                groups.append(names)
+    return groups
+
+
+def _members(cls: Any) -> set[str]:
+    """Names on an instance, which some `__init__`s add to; those of the class where no instance can be made."""
+    try:
+        return set(dir(_build(cls, {})))
+    except ValueError:  # a setting without a default that takes certain texts only
+        return set(dir(cls))
+
+
+def _build(cls: Any, settings: dict[str, Any]) -> Any:
+    """An instance; arguments without a default (a token id) are 1."""
+    required = {
+        name: 1
+        for name, parameter in inspect.signature(cls.__init__).parameters.items()
+        if name != "self" and parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+    }
+    return cls(**required | settings)
+
+
+def _run(cls: Any, settings: dict[str, Any], model: Any = None, steps: int = STEPS) -> torch.Tensor | None:
+    """The last sample of a short denoising loop, or None where the class cannot run it."""
+    sample = torch.randn(SHAPE, generator=torch.Generator().manual_seed(7))
+    try:
+        scheduler = _build(cls, settings)
+        scheduler.set_timesteps(steps)
+        sample = sample * float(getattr(scheduler, "init_noise_sigma", 1.0))
+        for timestep in scheduler.timesteps:
+            given = scheduler.scale_model_input(sample, timestep) if hasattr(scheduler, "scale_model_input") else sample
+            predicted = given * 0.5 if model is None else model(given, timestep)
+            sample = scheduler.step(predicted, timestep, sample, return_dict=False)[0]
+    except Exception:  # what a class raises is not ours to list: it cannot run this way
+        return None
+    return sample
+
+
+def _accepts(cls: Any, parameters: set[str]) -> dict[str, list[dict[str, bool]]]:
+    """For what a pipeline may pass beside the steps (`mu sigmas`): the settings with which it is accepted."""
+    switches = [name for name in _SHIFT_SWITCHES if name in parameters]
+    combinations = [
+        dict(zip(switches, values, strict=True)) for values in itertools.product((False, True), repeat=len(switches))
+    ]
+    found = {}
+    for count in range(len(_PASSED) + 1):
+        for names in itertools.combinations(_PASSED, count):
+            legal = [settings for settings in combinations if _takes(cls, settings, names)]
+            found[" ".join(names)] = [{}] if len(legal) == len(combinations) else legal
+    return {passed: settings for passed, settings in found.items() if settings}
+
+
+def _takes(cls: Any, settings: dict[str, bool], names: tuple[str, ...]) -> bool:
+    flow = {"prediction_type": "flow_prediction"} if settings.get("use_flow_sigmas") else {}
+    if flow and "prediction_type" not in inspect.signature(cls.__init__).parameters:
+        flow = {}
+    arguments = {name: _PASSED[name] for name in names}
+    try:
+        scheduler = _build(cls, settings | flow)
+        scheduler.set_timesteps(**({} if "sigmas" in names else {"num_inference_steps": STEPS}), **arguments)
+    except Exception:  # as above: whatever is raised, the call is refused
+        return False
+    return True
+
+
+def _noise(cls: Any, parameters: dict[str, Any], tree: ast.AST) -> list[dict[str, Any]]:
+    """Settings with which two runs differ where only the global generator does; `[{}]` where they always do."""
+    candidates: list[dict[str, Any]] = [{}]
+    for name in _NOISE_SWITCHES:
+        if name in parameters:
+            default = parameters[name].default
+            values: list[Any] = [not default] if isinstance(default, bool) else sorted(_compared(tree, name))
+            candidates += [{name: value} for value in values]
+    found: list[dict[str, Any]] = []
+    for settings in candidates:
+        if _differs(cls, settings) or (
+            "final_sigmas_type" in parameters and _differs(cls, {**settings, "final_sigmas_type": "sigma_min"})
+        ):
+            if not settings:
+                return [{}]
+            found.append(settings)
+    return found
+
+
+def _differs(cls: Any, settings: dict[str, Any]) -> bool:
+    ends = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        ends.append(_run(cls, settings))
+    first, second = ends
+    return first is not None and second is not None and not torch.equal(first, second)
+
+
+def _flows(cls: Any, settings: dict[str, Any]) -> bool:
+    """Whether the loop is right for a model that predicts the velocity of the straight path from noise to data.
+
+    At a timestep t that model has seen (1 - s) data + s noise with s = t / 1000.
+    """
+    return _follows(cls, settings, lambda timestep: (1 - timestep / 1000, timestep / 1000), is_velocity=True)
+
+
+def _denoises(cls: Any, parameters: set[str]) -> bool:
+    """Whether the loop is right for a model that predicts the noise of Stable Diffusion's training schedule.
+
+    At a timestep t that model has seen a data + b noise with a^2 + b^2 = 1, a^2 the product of all 1 - beta up to t.
+    """
+    betas = torch.linspace(_BETAS["beta_start"] ** 0.5, _BETAS["beta_end"] ** 0.5, 1000, dtype=torch.float64) ** 2
+    products = torch.cumprod(1 - betas, 0).numpy()
+
+    def shares(timestep: float) -> tuple[float, float]:
+        kept = float(np.interp(timestep, np.arange(1000), products))
+        return kept**0.5, (1 - kept) ** 0.5
+
+    settings = {name: value for name, value in _BETAS.items() if name in parameters}
+    return _follows(cls, settings, shares, is_velocity=False)
+
+
+def _follows(cls: Any, settings: dict[str, Any], shares: Any, *, is_velocity: bool) -> bool:
+    """Whether an exact model is shown unit noise in the right share at every step, and the loop ends at the data.
+
+    The end alone does not tell: so good a model pulls most paths back.
+    """
+    data = torch.rand(SHAPE, generator=torch.Generator().manual_seed(3)) * 1.8 - 0.9  # some classes clip at 1
+    spreads: list[float] = []
+
+    def exact(sample: torch.Tensor, timestep: torch.Tensor) -> torch.Tensor:
+        of_data, of_noise = shares(float(timestep))
+        noise = (sample - of_data * data) / max(of_noise, 1e-6)
+        spreads.append(float(noise.std()))
+        return noise - data if is_velocity else noise
+
+    torch.manual_seed(0)
+    end = _run(cls, settings, exact, PATH_STEPS)
+    on_path = all(abs(spread - 1) < PATH_TOLERANCE for spread in spreads)
+    return end is not None and on_path and bool((end - data).abs().max() < PATH_TOLERANCE)

@@ -1,0 +1,111 @@
+"""What is known about diffusers' schedulers, read from `models/schedulers.json`. Only recipes that need it read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from dcompile.facts.registry import MODELS, read_json
+from dcompile.facts.types import ModelFacts
+
+
+@dataclass(frozen=True)
+class SchedulerFacts:
+    """One scheduler class.
+
+    Attributes:
+        arguments: settings of the class with their defaults.
+        choices: the texts that a setting takes.
+        one_of: groups of settings of which at most one may be on.
+        attributes: what an instance has of the names that pipelines look for.
+        set_timesteps, step: names of the arguments of these methods; `step_required` are without a default.
+        accepts: what may be passed to `set_timesteps` beside the steps (`mu sigmas`), and with which settings; empty
+            where the class needs more than that.
+        noise: settings with which a step draws from the global generator; `{}` stands for any.
+        flow: settings with which it is right for a model that predicts the velocity of a straight path; `{}` for any.
+        denoises: whether it is right for a model that predicts the noise of Stable Diffusion's training schedule.
+    """
+
+    arguments: dict[str, Any]
+    choices: dict[str, list[str]]
+    one_of: list[list[str]]
+    attributes: list[str]
+    set_timesteps: list[str]
+    step: list[str]
+    step_required: int
+    accepts: dict[str, list[dict[str, bool]]]
+    noise: list[dict[str, Any]]
+    flow: list[dict[str, Any]]
+    denoises: bool
+
+    def draws_noise(self, settings: dict[str, Any]) -> bool:
+        """Whether steps draw noise under the given settings."""
+        return _any_holds(self.noise, settings)
+
+    def follows_flow(self, settings: dict[str, Any]) -> bool:
+        """Whether the class is right for a flow model under the given settings."""
+        return _any_holds(self.flow, settings)
+
+
+def _any_holds(conditions: list[dict[str, Any]], settings: dict[str, Any]) -> bool:
+    return any(all(settings.get(name) == value for name, value in condition.items()) for condition in conditions)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a pipeline class asks of its scheduler.
+
+    Attributes:
+        attributes: names that it uses without asking for them first.
+        set_timesteps, step: arguments that it passes by name; `step_arguments` are passed by place.
+        flow_guard: it passes no `sigmas` where the scheduler's `use_flow_sigmas` is on.
+        mu_guard: it passes `mu` only where the scheduler's `use_dynamic_shifting` is on.
+        hands_generator: `step` gets the call's generator where it takes one.
+    """
+
+    attributes: list[str]
+    set_timesteps: list[str]
+    step: list[str]
+    step_arguments: int
+    flow_guard: bool
+    mu_guard: bool
+    hands_generator: bool
+
+
+@lru_cache(maxsize=1)
+def _table() -> dict[str, Any]:
+    table: dict[str, Any] = read_json(MODELS / "schedulers.json")
+    return table
+
+
+def known_schedulers() -> tuple[str, ...]:
+    """The scheduler classes of diffusers, sorted."""
+    return tuple(_table()["schedulers"])
+
+
+def missing_libraries(name: str) -> tuple[str, ...]:
+    """The libraries that a scheduler class of diffusers needs and that no extra of ours brings."""
+    return tuple(_table()["needs_a_library"].get(name, ()))
+
+
+def scheduler_facts(name: str) -> SchedulerFacts | None:
+    """The facts of a class, or None where diffusers has none of that name."""
+    found = _table()["schedulers"].get(name)
+    return None if found is None else SchedulerFacts(**found)
+
+
+def pipeline_needs(pipeline: str) -> Needs | None:
+    """What a pipeline class asks of its scheduler, or None where it is none of diffusers'."""
+    table = _table()
+    at = table["pipelines"].get(pipeline)
+    return None if at is None else Needs(**table["profiles"][at])
+
+
+def effective_settings(facts: SchedulerFacts, model: ModelFacts, own: dict[str, Any]) -> dict[str, Any]:
+    """The settings that `from_config` gives a class: its defaults, the model's published ones, the recipe's.
+
+    What the class does not take is dropped, as `from_config` does.
+    """
+    given = {**model.scheduler, **own}
+    return {name: given.get(name, default) for name, default in facts.arguments.items()}

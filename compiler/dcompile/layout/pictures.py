@@ -1,0 +1,113 @@
+"""What input pictures change: the size of what is made, the steps that are run, the tokens of text and sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dcompile.core.diagnostics import Path
+from dcompile.facts.pipelines import whole
+from dcompile.facts.resolve import Facts
+from dcompile.facts.types import ModelFacts
+from dcompile.layout.tokens import resized
+from dcompile.recipe.model import Recipe
+
+PATCH_PX, MERGED = 14, 2
+"""Pixels on the side of a patch, and patches on the side of a token, of Qwen2.5-VL where its config does not say.
+Source: transformers, `image_processing_qwen2_vl.py` (`smart_resize`)."""
+
+Sizes = tuple[tuple[int, int], ...]
+"""Height and width in pixels of each picture, as its file has them."""
+
+
+def where_named(recipe: Recipe, facts: Facts) -> Path | None:
+    """Where input pictures are named first; None where there are none."""
+    if recipe.run.images is not None:
+        return ("run", "images")
+    return ("run", "prompts") if facts.pictures else None
+
+
+def sizes_of(recipe: Recipe, facts: Facts) -> Sizes:
+    """The pictures of the recipe; where every row names its own, those of the first row."""
+    names: Sequence[str] = recipe.run.images or ()
+    if recipe.run.images is None and all(row.images is not None for row in facts.rows):
+        names = facts.rows[0].images or ()
+    found = (facts.pictures[name] for name in names)
+    return tuple((picture.height_px, picture.width_px) for picture in found)
+
+
+def conditions_of(recipe: Recipe, model: ModelFacts) -> Mapping[str, Any] | None:
+    """`ModelFacts.conditions`; FLUX.1 Kontext takes a picture at its own size where it is told to.
+
+    Source: diffusers 0.42.1, `pipeline_flux_kontext.py:957`.
+    """
+    return model.conditions if recipe.run.args.get("_auto_resize") is not False else {"kind": "own"}
+
+
+def own_size(model: ModelFacts, sizes: Sizes) -> dict[str, int]:
+    """Height and width that a pipeline takes from its pictures where the call does not say; empty where it does not.
+
+    Source: diffusers 0.42.1, `image_processor.py:455`, `pipeline_flux2.py:904`, `pipeline_qwenimage_edit.py:624`.
+    """
+    from dcompile.facts.uses import use_of
+
+    use = use_of(model.pipeline)
+    if use is None or use.size_from is None:
+        return {}
+    height, width = sizes[-1 if use.size_from == "last" else 0]
+    step = model.tokens["spatial"]
+    if use.size_from == "picture":
+        step = max(step, model.tokens.get("multiple", 1))
+    elif model.conditions is not None:
+        height, width = resized(model.conditions, height, width)
+    return {"height": height // step * step, "width": width // step * step}
+
+
+def of_area(model: ModelFacts, max_area: Any, height_px: int, width_px: int) -> tuple[int, int]:
+    """The size that FLUX.1 Kontext makes of one: of the same aspect, and as large as `max_area`, in whole tokens.
+
+    Source: diffusers 0.42.1, `pipeline_flux_kontext.py:896`.
+    """
+    area = max_area if isinstance(max_area, int) and max_area > 0 else model.call_args["max_area"]
+    aspect, step = width_px / height_px, model.tokens["spatial"]
+    width, height = round((area * aspect) ** 0.5), round((area / aspect) ** 0.5)
+    return height // step * step, width // step * step
+
+
+def encoded_sizes(recipe: Recipe, model: ModelFacts, sizes: Sizes) -> Sizes:
+    """The sizes at which the autoencoder sees reference pictures; none where it sees them at the size that is made."""
+    conditions = conditions_of(recipe, model)
+    return () if conditions is None else tuple(resized(conditions, *size) for size in sizes)
+
+
+def seen_tokens(model: ModelFacts, sizes: Sizes) -> int:
+    """Tokens that pictures add to the text, where the text encoder sees them too.
+
+    Source: diffusers 0.42.1, `pipeline_qwenimage_edit.py:684`, `pipeline_qwenimage_edit_plus.py:66`.
+    """
+    area = model.conditions.get("seen") if model.conditions is not None else None
+    if area is None or not sizes:
+        return 0
+    encoder = model.components.get("text_encoder")
+    vision = encoder.config.get("vision_config") if encoder is not None else None
+    vision = vision if isinstance(vision, dict) else {}
+    side = whole(vision.get("patch_size"), PATCH_PX) * whole(vision.get("spatial_merge_size"), MERGED)
+    at = [resized({"kind": "area", "pixels": area}, *size) for size in sizes]
+    return sum(max(1, round(height / side)) * max(1, round(width / side)) for height, width in at)
+
+
+def run_steps(recipe: Recipe, model: ModelFacts, steps: int) -> int:
+    """The steps that are run of those that are asked for: a share where the pipeline starts from a noisy picture.
+
+    Source: diffusers 0.42.1, `get_timesteps` of `pipeline_flux_img2img.py` and of the image-to-image pipelines.
+    """
+    from dcompile.facts.uses import use_of
+
+    use = use_of(model.pipeline)
+    if use is None or use.strength is None:
+        return steps
+    strength = recipe.run.args.get(use.strength, model.call_args.get(use.strength))
+    if not isinstance(strength, (int, float)) or not 0 <= strength <= 1:
+        return steps
+    part = steps * strength
+    return int(part) if use.strength_floors else steps - int(steps - part)

@@ -1,0 +1,256 @@
+"""What a pipeline passes to its denoiser, by class: shapes alone, for `memory/measure.py`. Imports torch.
+
+Read from the pipelines of diffusers 0.42.1 (`pipelines/<family>/`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+Inputs = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One call. `rows` and `columns` count tokens of a latent frame, `text` tokens of a prompt."""
+
+    batch: int
+    rows: int
+    columns: int
+    text: int
+    frames: int = 1
+
+    @property
+    def image(self) -> int:
+        """Image or video tokens of one sample."""
+        return self.frames * self.rows * self.columns
+
+
+def denoiser_inputs(class_name: str, config: dict[str, Any], shape: Shape, dtype: torch.dtype) -> Inputs:
+    """Arguments of the class's `forward`.
+
+    Raises:
+        KeyError: for a class whose inputs are not known.
+    """
+    return _INPUTS[class_name](config, shape, dtype)
+
+
+def _packed(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
+    """Tokens that the pipeline has packed already."""
+    return {
+        "hidden_states": torch.empty(shape.batch, shape.image, config["in_channels"], dtype=dtype),
+        "encoder_hidden_states": torch.empty(shape.batch, shape.text, config["joint_attention_dim"], dtype=dtype),
+        "timestep": torch.empty(shape.batch, dtype=dtype),
+    }
+
+
+def _flux(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
+    inputs = _packed(config, shape, dtype)
+    if "pooled_projection_dim" in config:
+        inputs["pooled_projections"] = torch.empty(shape.batch, config["pooled_projection_dim"], dtype=dtype)
+    if config.get("guidance_embeds"):
+        inputs["guidance"] = torch.empty(shape.batch, dtype=torch.float32)
+    axes = len(config.get("axes_dims_rope", (16, 56, 56)))
+    return inputs | {
+        "img_ids": torch.empty(shape.image, axes, dtype=dtype),
+        "txt_ids": torch.empty(shape.text, axes, dtype=dtype),
+    }
+
+
+def _flux2(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
+    """Positions for each sample, which is how context parallelism splits them."""
+    inputs = _flux(config, shape, dtype)
+    return inputs | {name: inputs[name].expand(shape.batch, -1, -1) for name in ("img_ids", "txt_ids")}
+
+
+def _chroma(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
+    mask = torch.empty(shape.batch, shape.text + shape.image, dtype=dtype)
+    return _flux(config, shape, dtype) | {"attention_mask": mask}
+
+
+def _qwen(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
+    return _packed(config, shape, dtype) | {"img_shapes": [[(shape.frames, shape.rows, shape.columns)]] * shape.batch}
+
+
+def _latents(config: Any, shape: Shape, dtype: torch.dtype, channels: str = "in_channels") -> torch.Tensor:
+    """Latents with their patches still in place; five dims for a video."""
+    patch = config.get("patch_size", 2)
+    patch = patch[-1] if isinstance(patch, (list, tuple)) else patch
+    sides = shape.rows * patch, shape.columns * patch
+    return torch.empty(shape.batch, config[channels], shape.frames, *sides, dtype=dtype)
+
+
+def _wan(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
+    inputs = {
+        "hidden_states": _latents(config, shape, dtype),
+        "encoder_hidden_states": torch.empty(shape.batch, shape.text, config["text_dim"], dtype=dtype),
+        "timestep": torch.empty(shape.batch, dtype=torch.int64),
+    }
+    if config.get("image_dim"):
+        inputs["encoder_hidden_states_image"] = torch.empty(shape.batch, 257, config["image_dim"], dtype=dtype)
+    return inputs
+
+
+def _wan_vace(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
+    return _wan(config, shape, dtype) | {
+        "control_hidden_states": _latents(config, shape, dtype, "vace_in_channels"),
+        "control_hidden_states_scale": torch.ones(len(config["vace_layers"]), dtype=dtype),
+    }
+
+
+def _wan_animate(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
+    """`frames` counts the reference frame too; a face picture for every frame of the clip."""
+    frames, side = shape.frames - 1, config["motion_encoder_size"]
+    pose = Shape(shape.batch, shape.rows, shape.columns, shape.text, frames)
+    return _wan(config, shape, dtype) | {
+        "pose_hidden_states": _latents(config, pose, dtype, "latent_channels"),
+        "face_pixel_values": torch.empty(shape.batch, 3, (frames - 1) * 4 + 1, side, side, dtype=dtype),
+    }
+
+
+def _ltx(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
+    return {
+        "hidden_states": torch.empty(shape.batch, shape.image, config["in_channels"], dtype=dtype),
+        "encoder_hidden_states": torch.empty(shape.batch, shape.text, config["caption_channels"], dtype=dtype),
+        "timestep": torch.empty(shape.batch, dtype=torch.float32),
+        "encoder_attention_mask": torch.empty(shape.batch, shape.text, dtype=torch.int64),
+        "num_frames": shape.frames,
+        "height": shape.rows,
+        "width": shape.columns,
+        "rope_interpolation_scale": (0.32, 32, 32),
+    }
+
+
+def _sd3(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
+    return {
+        "hidden_states": _latents(config, shape, dtype)[:, :, 0],
+        "encoder_hidden_states": torch.empty(shape.batch, shape.text, config["joint_attention_dim"], dtype=dtype),
+        "pooled_projections": torch.empty(shape.batch, config["pooled_projection_dim"], dtype=dtype),
+        "timestep": torch.empty(shape.batch, dtype=torch.float32),
+    }
+
+
+def _captioned(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
+    """PixArt and Sana: cross-attention to a masked caption."""
+    return {
+        "hidden_states": _latents(config, shape, dtype)[:, :, 0],
+        "encoder_hidden_states": torch.empty(shape.batch, shape.text, config["caption_channels"], dtype=dtype),
+        "encoder_attention_mask": torch.empty(shape.batch, shape.text, dtype=torch.int64),
+        "timestep": torch.empty(shape.batch, dtype=torch.float32),
+    }
+
+
+def _pixart(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
+    return _captioned(config, shape, dtype) | {"added_cond_kwargs": {"resolution": None, "aspect_ratio": None}}
+
+
+def _hunyuan_dit(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
+    head, text, text_t5 = config["attention_head_dim"], config["text_len"], config["text_len_t5"]
+    return {
+        "hidden_states": _latents(config, shape, dtype)[:, :, 0],
+        "timestep": torch.empty(shape.batch, dtype=dtype),
+        "encoder_hidden_states": torch.empty(shape.batch, text, config["cross_attention_dim"], dtype=dtype),
+        "text_embedding_mask": torch.empty(shape.batch, text, dtype=torch.int64),
+        "encoder_hidden_states_t5": torch.empty(shape.batch, text_t5, config["cross_attention_dim_t5"], dtype=dtype),
+        "text_embedding_mask_t5": torch.empty(shape.batch, text_t5, dtype=torch.int64),
+        "image_meta_size": torch.empty(shape.batch, 6, dtype=dtype),
+        "style": torch.empty(shape.batch, dtype=torch.int64),
+        "image_rotary_emb": [torch.empty(shape.image, head) for _ in range(2)],
+    }
+
+
+def _z_image(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
+    latents = _latents({**config, "patch_size": config["all_patch_size"][0]}, shape, dtype)
+    return {
+        "x": list(latents.unbind(dim=0)),
+        "t": torch.empty(shape.batch, dtype=dtype),
+        "cap_feats": [torch.empty(shape.text, config["cap_feat_dim"], dtype=dtype) for _ in range(shape.batch)],
+    }
+
+
+def _lumina2(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
+    return {
+        "hidden_states": _latents(config, shape, dtype)[:, :, 0],
+        "timestep": torch.empty(shape.batch, dtype=dtype),
+        "encoder_hidden_states": torch.empty(shape.batch, shape.text, config["cap_feat_dim"], dtype=dtype),
+        "encoder_attention_mask": torch.ones(shape.batch, shape.text, dtype=torch.bool),
+    }
+
+
+def _unet(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
+    sample = torch.empty(shape.batch, config["in_channels"], shape.rows, shape.columns, dtype=dtype)
+    inputs: Inputs = {
+        "sample": sample,
+        "timestep": torch.empty((), dtype=torch.int64),
+        "encoder_hidden_states": torch.empty(shape.batch, shape.text, config["cross_attention_dim"], dtype=dtype),
+    }
+    if config.get("addition_embed_type") == "text_time":
+        ids = 6 if config["projection_class_embeddings_input_dim"] == 2816 else 5  # the refiner has an aesthetic score
+        pooled = config["projection_class_embeddings_input_dim"] - ids * config["addition_time_embed_dim"]
+        inputs["added_cond_kwargs"] = {
+            "text_embeds": torch.empty(shape.batch, pooled, dtype=dtype),
+            "time_ids": torch.empty(shape.batch, ids, dtype=dtype),
+        }
+    return inputs
+
+
+def _mochi(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
+    full = {"in_channels": 12, "patch_size": 2, "text_embed_dim": 4096, **config}
+    return {
+        "hidden_states": _latents(full, shape, dtype),
+        "encoder_hidden_states": torch.empty(shape.batch, shape.text, full["text_embed_dim"], dtype=dtype),
+        "timestep": torch.empty(shape.batch, dtype=dtype),
+        "encoder_attention_mask": torch.ones(shape.batch, shape.text, dtype=torch.bool),
+    }
+
+
+def _hunyuan_video(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
+    inputs = {
+        "hidden_states": _latents(config, shape, dtype),
+        "timestep": torch.empty(shape.batch, dtype=torch.int64),
+        "encoder_hidden_states": torch.empty(shape.batch, shape.text, config["text_embed_dim"], dtype=dtype),
+        "encoder_attention_mask": torch.ones(shape.batch, shape.text, dtype=torch.int64),
+        "pooled_projections": torch.empty(shape.batch, config["pooled_projection_dim"], dtype=dtype),
+    }
+    if config.get("guidance_embeds"):
+        inputs["guidance"] = torch.empty(shape.batch, dtype=dtype)
+    return inputs
+
+
+def _cogvideox(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
+    latents = _latents(config, shape, dtype)
+    inputs: Inputs = {
+        "hidden_states": latents.transpose(1, 2).contiguous(),
+        "encoder_hidden_states": torch.empty(shape.batch, shape.text, config["text_embed_dim"], dtype=dtype),
+        "timestep": torch.empty(shape.batch, dtype=torch.int64),
+    }
+    if config["use_rotary_positional_embeddings"]:
+        head = config["attention_head_dim"]
+        inputs["image_rotary_emb"] = tuple(torch.empty(shape.image, head) for _ in range(2))
+    return inputs
+
+
+_INPUTS: dict[str, Callable[[Any, Shape, torch.dtype], Inputs]] = {
+    "ChromaTransformer2DModel": _chroma,
+    "CogVideoXTransformer3DModel": _cogvideox,
+    "Flux2Transformer2DModel": _flux2,
+    "FluxTransformer2DModel": _flux,
+    "HunyuanDiT2DModel": _hunyuan_dit,
+    "HunyuanVideoTransformer3DModel": _hunyuan_video,
+    "LTXVideoTransformer3DModel": _ltx,
+    "Lumina2Transformer2DModel": _lumina2,
+    "MochiTransformer3DModel": _mochi,
+    "PixArtTransformer2DModel": _pixart,
+    "QwenImageTransformer2DModel": _qwen,
+    "SD3Transformer2DModel": _sd3,
+    "SanaTransformer2DModel": _captioned,
+    "UNet2DConditionModel": _unet,
+    "WanAnimateTransformer3DModel": _wan_animate,
+    "WanTransformer3DModel": _wan,
+    "WanVACETransformer3DModel": _wan_vace,
+    "ZImageTransformer2DModel": _z_image,
+}

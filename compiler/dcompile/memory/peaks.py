@@ -1,0 +1,142 @@
+"""How many bytes each component of a job holds at its fullest moment: encode, denoise, decode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dcompile.facts.guidance import guidance_of
+from dcompile.facts.resolve import Facts
+from dcompile.facts.types import ComponentFacts, ModelFacts
+from dcompile.layout.pictures import encoded_sizes
+from dcompile.layout.settings import Settings, component_dtype, sequence_tokens
+from dcompile.layout.shard import dtype_bytes
+from dcompile.layout.splits import Split
+from dcompile.memory.activations import (
+    Call,
+    Clip,
+    Texts,
+    call_peak,
+    clip_peak,
+    cpu_factor,
+    is_measured,
+    mode_of,
+    text_peak,
+)
+from dcompile.memory.unmeasured import COUNTED_MARGIN, counted_call_bytes, counted_decode_bytes, counted_text_bytes
+from dcompile.recipe.model import Recipe
+
+ENCODE, DENOISE, DECODE = "encode", "denoise", "decode"
+PHASES = (ENCODE, DENOISE, DECODE)
+"""What a call of a pipeline does, one after the other."""
+
+UNSEEN_ON_CPU = 0.05
+UNSEEN_ELSEWHERE = 0.1
+UNSEEN_CONVOLUTION = 0.25
+"""Shares of a measured peak that operators may take inside themselves: on a CPU, whose convolutions were calibrated in
+float32; on other devices, where nothing was measured; and for classes made of convolutions where those were not."""
+
+PROMPT_TEMPLATES = {"LlamaModel": 95, "Qwen2_5_VLForConditionalGeneration": 34}
+"""Tokens that a pipeline puts around a prompt and cuts off afterwards, by class of encoder.
+
+Source: diffusers 0.42.1, `pipeline_hunyuan_video.py:88`, `pipeline_qwenimage.py:186`.
+"""
+
+
+@dataclass(frozen=True)
+class Peak:
+    """Bytes that a component holds beside its weights at its fullest moment, and by how many that may be wrong."""
+
+    peak_bytes: int = 0
+    margin_bytes: int = 0
+
+
+def samples_of_call(recipe: Recipe, model: ModelFacts, batch: int) -> int:
+    """Samples that a denoiser sees at once: two for each picture where a pipeline joins both branches in one call."""
+    if model.guidance["branches"] != "batched":
+        return batch
+    run, guidance = recipe.run, guidance_of(model)
+    if guidance.branches is None:
+        return batch
+    own = run.guidance if guidance.branches == "guidance_scale" else None
+    said = (run.args.get(guidance.branches), run.true_cfg, own, guidance.default)
+    scale = next((value for value in said if value is not None), None)
+    return batch if isinstance(scale, (int, float)) and scale <= 1 else 2 * batch
+
+
+def phases_of(model: ModelFacts, name: str) -> tuple[str, ...]:
+    """The phases in which a component is called; every one where its name does not say.
+
+    A pipeline that takes pictures encodes them with its autoencoder.
+    """
+    if name in model.denoisers:
+        return (DENOISE,)
+    if name == "vae":
+        return (ENCODE, DECODE) if model.pictures or model.conditions is not None else (DECODE,)
+    return (ENCODE,) if "encoder" in name else PHASES
+
+
+def component_peaks(recipe: Recipe, facts: Facts, name: str, split: Split, settings: Settings) -> dict[str, Peak]:
+    """The fullest moment of one component on one rank, in each phase in which it is called."""
+    model, kind = facts.model, facts.devices.kind
+    component = model.components[name]
+    dtype = component_dtype(recipe, name, kind)
+    if name in model.denoisers:
+        image = sequence_tokens(model, settings)
+        batch = samples_of_call(recipe, model, settings.batch)
+        degrees = split.tensor, split.ulysses, split.ring
+        call = Call(batch, image, settings.text_tokens, *degrees, component.context_splits_text)
+        return {DENOISE: denoise_on(kind, component, call, dtype)}
+    if name == "vae":
+        if dtype == "float16" and component.config.get("force_upcast"):
+            dtype = "float32"  # the pipelines decode so
+        own = recipe.components.get(name)
+        tiles = "_tiled" if own and own.tiling else ""
+        made = Clip(settings.batch, settings.height_px, settings.width_px, settings.frames or 0)
+        peaks = {phase: clip_on(kind, component, made, dtype, phase + tiles) for phase in phases_of(model, name)}
+        # Reference pictures are encoded one after the other, at sizes of their own.
+        clips = [Clip(1, height, width, 0) for height, width in encoded_sizes(recipe, model, settings.picture_sizes)]
+        encoded = [clip_on(kind, component, clip, dtype, ENCODE + tiles) for clip in clips]
+        if encoded:
+            peaks[ENCODE] = max(encoded, key=lambda peak: peak.peak_bytes)
+        return peaks
+    texts = Texts(settings.batch, settings.text_tokens + PROMPT_TEMPLATES.get(component.class_name, 0))
+    return dict.fromkeys(phases_of(model, name), texts_on(kind, component, texts, dtype))
+
+
+def denoise_on(kind: str, component: ComponentFacts, call: Call, dtype: str) -> Peak:
+    """A denoiser's call on a kind of device."""
+    mode = mode_of(call)
+    if not is_measured(component, mode):
+        return _counted(counted_call_bytes(component, call, dtype_bytes(dtype)))
+    return _seen(component, mode, dtype, kind, call_peak(component, call, dtype))
+
+
+def clip_on(kind: str, component: ComponentFacts, size: Clip, dtype: str, mode: str) -> Peak:
+    """An autoencoder's `decode` or `encode`, `decode_tiled` or `encode_tiled` on a kind of device."""
+    if not is_measured(component, mode):
+        return _counted(counted_decode_bytes(component, size, dtype_bytes(dtype), mode.endswith("_tiled")))
+    return _seen(component, mode, dtype, kind, clip_peak(component, size, dtype, mode))
+
+
+def texts_on(kind: str, component: ComponentFacts, size: Texts, dtype: str) -> Peak:
+    """An encoder's call on a kind of device."""
+    if not is_measured(component, "text"):
+        return _counted(counted_text_bytes(component, size, dtype_bytes(dtype)))
+    return _seen(component, "text", dtype, kind, text_peak(component, size, dtype))
+
+
+def _seen(component: ComponentFacts, mode: str, dtype: str, kind: str, found: tuple[float, float]) -> Peak:
+    """A measured peak with what a kind of device adds to it and with its margin."""
+    peak, share = found
+    factor = cpu_factor(component, mode)
+    convolves = factor > 1 or component.class_name.startswith(("Autoencoder", "UNet"))
+    if kind == "cpu":
+        peak *= factor
+        share += UNSEEN_CONVOLUTION if convolves and dtype != "float32" else UNSEEN_ON_CPU
+    else:
+        share += UNSEEN_CONVOLUTION if convolves else UNSEEN_ELSEWHERE
+    return Peak(round(peak), round(peak * share))
+
+
+def _counted(found: int) -> Peak:
+    return Peak(found, round(found * COUNTED_MARGIN))

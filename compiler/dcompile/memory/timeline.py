@@ -1,0 +1,103 @@
+"""What lies on a device over a job: encode, denoise, decode.
+
+A component that is offloaded rests in host memory. It comes to its device when it is called and leaves when another
+component is called (`runtime/offload.py`), so at any moment at most one of them is there, beside what stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from dcompile.memory.peaks import PHASES, Peak
+
+
+@dataclass(frozen=True)
+class ShapedPeak:
+    """The largest peak of a component in a phase, and the row whose shape has it; None for the recipe's own."""
+
+    peak: Peak
+    row: int | None = None
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase of a job on one device, at its fullest moment.
+
+    Attributes:
+        name: one of `PHASES`.
+        components: bytes of the weights of each component that lies there at that moment.
+        weight_bytes: of all of them.
+        activation_bytes: the peak of the component that is called.
+        margin_bytes: by how much that may be wrong.
+        called: the component that is called; None where none on this device is.
+        row: the row whose shape it is, where that is not the recipe's own.
+    """
+
+    name: str
+    components: Mapping[str, int]
+    weight_bytes: int
+    activation_bytes: int = 0
+    margin_bytes: int = 0
+    called: str | None = None
+    row: int | None = None
+
+    @property
+    def need_bytes(self) -> int:
+        """Weights and activations."""
+        return self.weight_bytes + self.activation_bytes
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A device over the phases of a job.
+
+    Attributes:
+        phases: in order.
+        fullest: the one that needs most; of equals the first.
+        need_bytes: what it needs.
+        least_bytes: what is needed in some phase even where its estimate is wrong by its margin.
+    """
+
+    phases: tuple[Phase, ...]
+    fullest: Phase
+    need_bytes: int
+    least_bytes: int
+
+
+def timeline(
+    held: Mapping[str, int], peaks: Mapping[str, Mapping[str, ShapedPeak]], offloaded: Collection[str] = ()
+) -> Timeline:
+    """The phases of a job on one device.
+
+    Args:
+        held: bytes of each component's weights that belong on the device.
+        peaks: the largest peak of every component in each phase in which it is called.
+        offloaded: the components among them that rest in host memory.
+    """
+    staying = {name: size for name, size in held.items() if name not in offloaded}
+    stay_bytes = sum(staying.values())
+    phases = []
+    for phase in PHASES:
+        fullest = Phase(phase, staying, stay_bytes)
+        for name in held:
+            shaped = peaks[name].get(phase)
+            if shaped is None:
+                continue
+            visits = name in offloaded
+            moment = Phase(
+                name=phase,
+                components={**staying, name: held[name]} if visits else staying,
+                weight_bytes=stay_bytes + (held[name] if visits else 0),
+                activation_bytes=shaped.peak.peak_bytes,
+                margin_bytes=shaped.peak.margin_bytes,
+                called=name,
+                row=shaped.row if shaped.peak.peak_bytes else None,
+            )
+            if fullest.called is None or moment.need_bytes > fullest.need_bytes:
+                fullest = moment
+        phases.append(fullest)
+    needs = [phase.need_bytes for phase in phases]
+    most = max(needs)
+    least = max(need - phase.margin_bytes for need, phase in zip(needs, phases, strict=True))
+    return Timeline(tuple(phases), phases[needs.index(most)], most, least)

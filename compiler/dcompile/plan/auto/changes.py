@@ -1,0 +1,111 @@
+"""What would change the choice: the same search for a job that differs in one thing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dcompile.core.diagnostics import Diagnostic
+from dcompile.estimate.links import Network, collective_seconds, default_node_link, is_link
+from dcompile.facts import registry
+from dcompile.facts.links import known_links, known_node_links
+from dcompile.facts.resolve import Facts
+from dcompile.layout.nodes import Group
+from dcompile.layout.settings import has_own_shape, settings_of, size_can_be_given
+from dcompile.plan.auto.choose import Choice, choose
+from dcompile.recipe.model import Recipe
+
+MESSAGE_BYTES = 2**24
+"""Links are ordered by an all-to-all of this size, about a FLUX.1 block's, over four devices."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Attributes:
+    what: what differs.
+    choice: what would be chosen then; None where nothing would fit.
+    """
+
+    what: str
+    choice: Choice | None
+
+    def differs(self, now: Choice) -> bool:
+        """Whether another plan would be chosen."""
+        return self.choice is None or self.choice.winner.candidate.text != now.winner.candidate.text
+
+
+def _no(_: Diagnostic) -> bool:
+    return False
+
+
+def changes(recipe: Recipe, facts: Facts) -> Iterator[Change]:
+    """The choice with one card or node more and one less, the next faster and slower link, larger cards, a smaller
+    picture.
+
+    Args:
+        recipe: one that asks for `auto`.
+        facts: its facts.
+    """
+    devices = facts.devices
+    is_mixed = len({device.name for device in devices.node}) > 1
+
+    def other(what: str, **changed: Any) -> Change:
+        return _with(recipe, replace(facts, devices=replace(devices, **changed)), what)
+
+    if devices.nodes > 1:
+        for count in (devices.nodes + 1, devices.nodes - 1):
+            yield other(f"nodes: {count}", nodes=count)
+    if devices.per_node is not None and not is_mixed:
+        for count in (devices.per_node + 1, devices.per_node - 1):
+            if count:
+                yield other(f"per_node: {count}", per_node=count)
+    if (devices.total or 1) > 1:
+        for link in _near(devices.node[0].link, known_links(), lambda name: (name, Group.neighbours(4))):
+            node = tuple(replace(device, link=link) for device in devices.node)
+            yield other(f"link: {link}", node=node, curves={})
+    if devices.nodes > 1:
+        own = devices.node_link or default_node_link()
+        within = devices.node[0].link
+        for link in _near(own, known_node_links(), lambda name: (Network(within, name), Group(4, 1, 1))):
+            yield other(f"node_link: {link}", node_link=link)
+    known = [registry.load_hardware(name) for name in registry.known_hardware()]
+    if devices.has_memory and not is_mixed:
+        larger = [one for one in known if one.memory_bytes > devices.node[0].memory_bytes and one.kind == devices.kind]
+        if larger:
+            size = min(one.memory_bytes for one in larger)
+            node = tuple(replace(device, memory_bytes=size) for device in devices.node)
+            yield other(f"the same devices with {size / 2**30:.0f} GiB", node=node)
+    settings = settings_of(recipe, facts)
+    step = max(facts.model.tokens["spatial"], facts.model.tokens.get("multiple", 1))
+    is_same = size_can_be_given(facts.model) and not any(map(has_own_shape, facts.rows))
+    if min(settings.height_px, settings.width_px) >= 4 * step and is_same:
+        high, wide = (side // 2 // step * step for side in (settings.height_px, settings.width_px))
+        run = recipe.run.model_copy(update={"height": high, "width": wide})
+        yield _with(recipe.model_copy(update={"run": run}), facts, f"{wide}x{high} pixels")
+
+
+def _with(recipe: Recipe, facts: Facts, what: str) -> Change:
+    return Change(what, choose(recipe, facts, _no, look_further=False)[0])
+
+
+def _near(link: str, known: tuple[str, ...], at: Callable[[str], tuple[Network | str, Group]]) -> Iterator[str]:
+    """The next faster link and the next slower one, by an all-to-all of four ranks.
+
+    Args:
+        at: for a link the network that has it, and where the ranks are.
+    """
+    if not is_link(link, known):
+        return
+
+    def seconds(name: str) -> float:
+        network, group = at(name)
+        return collective_seconds("all_to_all", group, MESSAGE_BYTES, network)
+
+    own, took = seconds(link), {name: seconds(name) for name in known}
+    faster = [name for name in took if took[name] < own]
+    slower = [name for name in took if took[name] > own]
+    if faster:
+        yield max(faster, key=lambda name: (took[name], name))
+    if slower:
+        yield min(slower, key=lambda name: (took[name], name))

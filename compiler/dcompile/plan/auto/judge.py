@@ -1,0 +1,134 @@
+"""What becomes of a candidate: the rules judge it, then the estimate says how long it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from math import ceil
+
+from dcompile.core.diagnostics import Diagnostic, Severity, has_errors
+from dcompile.estimate.job import estimate
+from dcompile.facts.resolve import Facts
+from dcompile.layout.splits import split_components
+from dcompile.memory.alternatives import tightest
+from dcompile.memory.fit import DeviceLoad, device_loads, exceeds
+from dcompile.memory.offloading import least_offload, offloaded_plan
+from dcompile.plan.auto.candidates import PLACED, Candidate, Group
+from dcompile.recipe.model import Recipe
+from dcompile.rules.catalog import JOB_RULES, RULES, run_rules
+from dcompile.rules.check import CheckedRecipe, check
+from dcompile.rules.rule import subject_of
+
+PLAN_RULES = tuple(rule for rule in RULES if rule not in JOB_RULES)
+"""Rules whose findings depend on the plan."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A candidate and its verdict.
+
+    Attributes:
+        checked: the recipe with this plan, where every rule accepts it.
+        diagnostics: what the rules found.
+        load: the fullest device; None where the plan is not legal, or where devices have no known memory.
+        seconds: estimated work of the job, without loading; None where the hardware's speed is not known.
+        step_seconds: of it one step.
+        offload_seconds: of each call the copies of what is offloaded; None where nothing is.
+        work: what a rank does of the job's work, at most 1: stands for time where that is not known.
+    """
+
+    candidate: Candidate
+    checked: CheckedRecipe | None
+    diagnostics: tuple[Diagnostic, ...]
+    load: DeviceLoad | None = None
+    seconds: float | None = None
+    step_seconds: float | None = None
+    offload_seconds: float | None = None
+    work: float = 1.0
+
+    @property
+    def warns(self) -> bool:
+        """Whether the rules have a warning about it: it may be too full, or not do what it seems to."""
+        return any(found.severity is Severity.WARNING for found in self.diagnostics)
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether it is legal and does not fit."""
+        return self.checked is None and self.load is not None
+
+    @property
+    def time(self) -> float:
+        """What plans are ordered by: seconds, or else the share of the work."""
+        return self.work if self.seconds is None else self.seconds
+
+
+def judge(recipe: Recipe, facts: Facts, candidate: Candidate) -> Judged:
+    """Judge one candidate."""
+    tried = recipe.model_copy(update={"parallel": candidate.parallel})
+    subject = subject_of(tried, facts)
+    loads = device_loads(tried, facts, subject.splits, alike_once=True)
+    fullest = tightest(loads) if all(load.room_bytes is not None for load in loads) else None
+    if any(exceeds(load) for load in loads):
+        found = run_rules(PLAN_RULES, subject)
+        return Judged(candidate, None, found, None if has_errors(found) else fullest)
+    checked, found = check(tried, facts, known=JOB_RULES)
+    # That devices are idle is the choice's own decision.
+    found = tuple(one for one in found if one.code != "DC408")
+    if checked is None:
+        return Judged(candidate, None, found)
+    timed = estimate(tried, facts, subject.splits)
+    parts = candidate.devices // candidate.data if candidate.kind not in PLACED else 1
+    rows = max(1, len(facts.rows))
+    return Judged(
+        candidate=candidate,
+        checked=checked,
+        diagnostics=found,
+        load=fullest,
+        seconds=timed["total_seconds"] - timed["load_seconds"] if timed else None,
+        step_seconds=timed["step_seconds"] if timed else None,
+        offload_seconds=timed.get("offload_seconds"),
+        work=ceil(rows / candidate.data) / rows / parts,
+    )
+
+
+def fullest_where_it_fits(recipe: Recipe, facts: Facts, candidate: Candidate) -> DeviceLoad | None:
+    """The fullest device of a candidate that is legal and fits; None of any other.
+
+    A verdict as that of `judge`, for a plan that is proposed to somebody: the estimate's own margin does not help it.
+    """
+    tried = recipe.model_copy(update={"parallel": candidate.parallel})
+    loads = device_loads(tried, facts, split_components(tried, facts.model), alike_once=True)
+    fullest = tightest(loads)
+    if fullest.need_bytes > (fullest.room_bytes or 0) or check(tried, facts, known=JOB_RULES)[0] is None:
+        return None
+    return fullest
+
+
+def with_offload(recipe: Recipe, facts: Facts, candidate: Candidate) -> Candidate | None:
+    """A plan that does not fit, with the components offloaded that make it fit; None where none do."""
+    tried = recipe.model_copy(update={"parallel": candidate.parallel})
+    names = least_offload(tried, facts, split_components(tried, facts.model), may_be_tight=True)
+    return replace(candidate, parallel=offloaded_plan(candidate.parallel, names)) if names else None
+
+
+def judge_all(recipe: Recipe, facts: Facts, groups: Iterable[Group], *, may_offload: bool) -> Iterator[Judged]:
+    """Of each group the first legal candidate, else the first; and one that is too large with offload besides.
+
+    Placing components on more devices never makes a step shorter: once it fits on some, more are not tried.
+    """
+    is_mixed = len({device.name for device in facts.devices.node}) > 1
+    placed: set[tuple[str, int]] = set()
+    for group in groups:
+        what = group[0].kind, group[0].data
+        if what in placed:
+            continue
+        judged = [judge(recipe, facts, group[0])]
+        while judged[-1].checked is None and not judged[-1].is_too_large and len(judged) < len(group):
+            judged.append(judge(recipe, facts, group[len(judged)]))
+        best = next((one for one in judged if one.checked is not None or one.is_too_large), judged[0])
+        if group[0].kind in PLACED and best.checked is not None and not best.warns and not is_mixed:
+            placed.add(what)
+        yield best
+        offloaded = with_offload(recipe, facts, best.candidate) if best.is_too_large and may_offload else None
+        if offloaded is not None:
+            yield judge(recipe, facts, offloaded)

@@ -1,0 +1,31 @@
+"""Several pictures are to be made in one call from input pictures.
+
+What it checks: `run.batch` beside `run.images` or a column `image`.
+
+Why it matters: the pipelines disagree about a list of pictures: some repeat one for every prompt, some want one for
+each, some look at all of them for every prompt, and QwenImageEditPlusPipeline raises.
+
+Example: `run: {images: [fox.png], batch: 2}`
+
+Use instead: `run: {images: [fox.png]}`
+
+Source: diffusers 0.42.1, `pipeline_flux_kontext.py:694`, `pipeline_qwenimage_edit_plus.py:681`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dcompile.core.diagnostics import Diagnostic, Remove
+from dcompile.layout.pictures import where_named
+from dcompile.rules.rule import Rule, Subject, error
+
+
+def check(subject: Subject) -> Iterator[Diagnostic]:
+    batch = subject.recipe.run.batch
+    if batch > 1 and where_named(subject.recipe, subject.facts) is not None:
+        message = f"{batch} pictures cannot be made in one call from input pictures"
+        yield error("DC366", message, "leave `batch` out", ("run", "batch"), fix=Remove())
+
+
+RULE = Rule("DC366", check)

@@ -1,0 +1,52 @@
+"""Input pictures: read on every rank alike, and told apart by their content."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from PIL import Image, ImageOps
+
+from dcompile.runtime import outputs
+from dcompile.runtime.errors import RunError
+
+
+def picture_digests(rows: list[dict[str, Any]], root: Path) -> dict[str, str]:
+    """The sha256 of every picture that the rows name, by its name.
+
+    Raises:
+        RunError: where a file cannot be read.
+    """
+    found: dict[str, str] = {}
+    for row in rows:
+        for picture in row.get("images", ()):
+            name = picture["path"]
+            if name not in found:
+                try:
+                    found[name] = outputs.file_digest(root / name)
+                except OSError as error:
+                    raise RunError(f"the picture `{root / name}` cannot be read: {error.strerror}") from error
+    return found
+
+
+def load_pictures(row: dict[str, Any], root: Path) -> list[Any]:
+    """The pictures of a row as the pipelines' examples load them: turned as the camera says, in RGB.
+
+    Raises:
+        RunError: where a file is damaged, or has another size than the plan was made for.
+    """
+    loaded = []
+    for picture in row.get("images", ()):
+        path = root / picture["path"]
+        try:
+            with Image.open(path) as file:
+                made = ImageOps.exif_transpose(file).convert("RGB")
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            raise RunError(f"the picture `{path}` cannot be read: {error}") from error
+        if made.size != (picture["width"], picture["height"]):
+            sizes = (
+                f"{made.width}x{made.height} pixels, and the plan was made for {picture['width']}x{picture['height']}"
+            )
+            raise RunError(f"the picture `{path}` has {sizes}: compile the recipe again")
+        loaded.append(made)
+    return loaded

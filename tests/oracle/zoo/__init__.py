@@ -1,0 +1,32 @@
+"""Tiny pipelines with random weights, one file a family. Torch is imported here, and nowhere in the checker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from . import lora
+from .family import Family
+from .flux import FLUX
+from .flux2 import FLUX2
+from .ltx import LTX
+from .parts import PROMPTS
+from .qwen_image import QWEN_IMAGE
+from .sd3 import SD3
+from .sdxl import SDXL
+from .wan import WAN, WAN_TWO
+
+__all__ = ["FAMILIES", "PROMPTS", "Family", "save_all"]
+
+FAMILIES: dict[str, Family] = {
+    family.name: family for family in (FLUX, FLUX2, QWEN_IMAGE, WAN, WAN_TWO, LTX, SD3, SDXL)
+}
+
+
+def save_all(root: Path, names: tuple[str, ...] = tuple(FAMILIES)) -> None:
+    """Saves the pipelines that are not there yet as `root/<family>`, and an adapter each as `root/<family>-lora`."""
+    for name in names:
+        folder = root / name
+        if not (folder / "model_index.json").is_file():
+            FAMILIES[name].save(folder)
+        if not (root / f"{name}-lora").is_dir():
+            lora.save(root / f"{name}-lora", folder, FAMILIES[name])

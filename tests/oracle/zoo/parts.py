@@ -1,0 +1,159 @@
+"""What the tiny pipelines share: random values, tokenizers trained here, and small encoders and autoencoders."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import torch
+from diffusers import AutoencoderKL
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from torch import nn
+from transformers import (
+    CLIPTextConfig,
+    CLIPTextModel,
+    CLIPTextModelWithProjection,
+    CLIPTokenizer,
+    PreTrainedTokenizerFast,
+    Qwen2Tokenizer,
+    T5Config,
+    T5EncoderModel,
+    T5TokenizerFast,
+    UMT5Config,
+    UMT5EncoderModel,
+)
+
+WIDTH = 64
+WORDS = ["red", "apple", "panda", "face", "slice", "of", "pizza", "green", "tree"]
+PROMPTS = ["red apple", "panda face", "slice of pizza", "green tree", "red face"]
+
+
+def randomise(module: nn.Module, seed: int) -> None:
+    """Gives every parameter a value of its own, norms and biases too, so that no layout mistake can hide."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, parameter in module.named_parameters():
+        noise = torch.randn(parameter.shape, generator=generator)
+        one_dimensional = parameter.dim() < 2
+        centre = 1.0 if one_dimensional and "norm" in name and "bias" not in name else 0.0
+        parameter.data = centre + noise * (0.1 if one_dimensional else max(1, parameter[0].numel()) ** -0.5)
+
+
+def clip_tokenizer() -> CLIPTokenizer:
+    """A CLIP tokenizer of 16 tokens that knows `WORDS`."""
+    tokenizer = Tokenizer(models.BPE(unk_token="<|endoftext|>", end_of_word_suffix="</w>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    trainer = trainers.BpeTrainer(
+        vocab_size=200, special_tokens=["<|startoftext|>", "<|endoftext|>"], end_of_word_suffix="</w>"
+    )
+    tokenizer.train_from_iterator([*WORDS, *"abcdefghijklmnopqrstuvwxyz"], trainer)
+    content = json.loads(tokenizer.to_str())["model"]
+    return CLIPTokenizer(
+        vocab=content["vocab"], merges=[tuple(merge) for merge in content["merges"]], model_max_length=16
+    )
+
+
+def t5_tokenizer() -> T5TokenizerFast:
+    """A T5 tokenizer that knows `WORDS` and letters."""
+    vocabulary = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("▁", -10.0)]
+    vocabulary += [(f"▁{word}", -2.0) for word in WORDS] + [(letter, -10.0) for letter in "abcdefghijklmnopqrstuvwxyz"]
+    return T5TokenizerFast(vocab=vocabulary, extra_ids=0, model_max_length=512)
+
+
+TEMPLATE = (
+    "<|im_start|>system\nDescribe the image by detailing the color, shape, size, texture, quantity, text, spatial "
+    "relationships of the objects and background:<|im_end|>\n<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
+)
+"""Qwen-Image's prompt (diffusers 0.42.1, `pipeline_qwenimage.py`); its first 34 tokens are cut off again."""
+
+
+def _byte_level(special: list[str]) -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=800, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
+    )
+    tokenizer.train_from_iterator([TEMPLATE, *(f" {word}" for word in WORDS), *WORDS] * 2, trainer)
+    return tokenizer
+
+
+def qwen_tokenizer() -> Qwen2Tokenizer:
+    """A Qwen tokenizer for which every word of the template is one token."""
+    content = json.loads(_byte_level(["<|endoftext|>", "<|im_start|>", "<|im_end|>"]).to_str())["model"]
+    tokenizer = Qwen2Tokenizer(vocab=content["vocab"], merges=[tuple(merge) for merge in content["merges"]])
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
+    return tokenizer
+
+
+def byte_tokenizer() -> PreTrainedTokenizerFast:
+    """A byte-level tokenizer without a model's own class."""
+    tokenizer = _byte_level(["<unk>", "<pad>"])
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", pad_token="<pad>")
+
+
+def clip_encoder(tokenizer: CLIPTokenizer, *, projected: bool = False) -> Any:
+    """A CLIP text encoder of two layers and four heads."""
+    config = CLIPTextConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=WIDTH,
+        intermediate_size=2 * WIDTH,
+        projection_dim=WIDTH,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=16,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    return (CLIPTextModelWithProjection if projected else CLIPTextModel)(config)
+
+
+def t5_encoder(tokenizer: T5TokenizerFast, layers: int = 2, width: int = WIDTH) -> T5EncoderModel:
+    """A T5 encoder of four heads."""
+    return T5EncoderModel(T5Config(**_t5_settings(tokenizer, layers, width)))
+
+
+def umt5_encoder(tokenizer: T5TokenizerFast, layers: int = 2) -> UMT5EncoderModel:
+    """A UMT5 encoder of four heads: positions of its own in every layer."""
+    return UMT5EncoderModel(UMT5Config(**_t5_settings(tokenizer, layers, WIDTH)))
+
+
+def _t5_settings(tokenizer: T5TokenizerFast, layers: int, width: int) -> dict[str, Any]:
+    return {
+        "vocab_size": len(tokenizer),
+        "d_model": width,
+        "d_kv": 16,
+        "d_ff": 2 * width,
+        "num_layers": layers,
+        "num_heads": 4,
+        "feed_forward_proj": "gated-gelu",
+        "dropout_rate": 0.0,
+    }
+
+
+def autoencoder(latent_channels: int = 4, **settings: Any) -> AutoencoderKL:
+    """An autoencoder of pictures: two pixels on the side of a latent."""
+    own = {
+        "mid_block_add_attention": False,
+        "use_quant_conv": False,
+        "use_post_quant_conv": False,
+        "shift_factor": 0.1,
+        "scaling_factor": 0.6,
+        "force_upcast": False,
+        **settings,
+    }
+    return AutoencoderKL(
+        down_block_types=("DownEncoderBlock2D",) * 2,
+        up_block_types=("UpDecoderBlock2D",) * 2,
+        block_out_channels=(16, 32),
+        layers_per_block=1,
+        latent_channels=latent_channels,
+        norm_num_groups=8,
+        sample_size=32,
+        **own,
+    )
+
+
+def soften(vae: nn.Module, factor: float = 0.2) -> None:
+    """Keeps pixels off the ends of their range, where differences would vanish."""
+    last = vae.get_submodule("decoder.conv_out")
+    getattr(last, "conv", last).weight.data *= factor

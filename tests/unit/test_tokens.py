@@ -1,0 +1,94 @@
+"""Token counts of the families: figures compared upstream with the shapes of the real pipelines."""
+
+from __future__ import annotations
+
+import pytest
+from dcompile.facts.registry import load_model
+from dcompile.layout.tokens import image_tokens, latent_frames, reference_tokens
+
+KONTEXT = "black-forest-labs/FLUX.1-Kontext-dev"
+FLUX2 = "black-forest-labs/FLUX.2-dev"
+
+
+@pytest.mark.parametrize(
+    ("model", "height", "width", "frames", "count"),
+    [
+        ("black-forest-labs/FLUX.1-dev", 1024, 1024, None, 4096),
+        ("black-forest-labs/FLUX.1-dev", 768, 1360, None, 4080),
+        ("Qwen/Qwen-Image", 1328, 1328, None, 6889),
+        ("Wan-AI/Wan2.1-T2V-1.3B-Diffusers", 480, 832, 81, 32_760),
+        ("Wan-AI/Wan2.2-T2V-A14B-Diffusers", 720, 1280, 81, 75_600),
+        ("Wan-AI/Wan2.2-TI2V-5B-Diffusers", 704, 1280, 121, 27_280),
+        ("Lightricks/LTX-Video", 480, 704, 161, 6930),
+        ("Lightricks/LTX-Video", 512, 768, 121, 6144),
+        ("hunyuanvideo-community/HunyuanVideo", 720, 1280, 129, 33 * 45 * 80),
+        ("zai-org/CogVideoX-5b", 480, 720, 49, 13 * 30 * 45),
+        ("genmo/mochi-1-preview", 480, 848, 163, 28 * 30 * 53),
+        ("Efficient-Large-Model/Sana_1600M_1024px_diffusers", 1024, 1024, None, 1024),
+        ("stabilityai/stable-diffusion-3.5-large", 1024, 1024, None, 4096),
+    ],
+)
+def test_image_tokens(model: str, height: int, width: int, frames: int | None, count: int) -> None:
+    assert image_tokens(load_model(model).tokens, height, width, frames) == count
+
+
+def test_wan_rounds_a_length_that_is_no_multiple_plus_one() -> None:
+    tokens = load_model("Wan-AI/Wan2.1-T2V-14B-Diffusers").tokens
+    for frames in range(1, 200):
+        rounded = frames if frames % 4 == 1 else frames // 4 * 4 + 1
+        assert latent_frames(tokens, frames) == (max(rounded, 1) - 1) // 4 + 1
+    assert latent_frames(load_model("Lightricks/LTX-Video").tokens, 160) == 20
+
+
+def test_pairs_of_latent_frames_are_padded() -> None:
+    tokens = {"spatial": 16, "frames": 4, "frames_patch": 2}
+    assert [latent_frames(tokens, frames) for frames in (1, 5, 81, 85)] == [1, 1, 11, 11]
+
+
+def test_kontext_reference_is_snapped() -> None:
+    facts = load_model(KONTEXT)
+    assert facts.conditions is not None
+    counts = {
+        reference_tokens(facts.conditions, facts.tokens, [(height, width)])
+        for height, width in facts.conditions["sizes"]
+    }
+    assert counts == {4116, 4042, 4095, 4089, 4150, 4056, 4070, 4071, 4096}
+    assert reference_tokens(facts.conditions, facts.tokens, [(3000, 3000)]) == 4096
+    assert reference_tokens(facts.conditions, facts.tokens, []) == 0
+
+
+def test_flux2_references_are_shrunk() -> None:
+    facts = load_model(FLUX2)
+    assert reference_tokens(facts.conditions, facts.tokens, [(512, 768), (500, 500)]) == 32 * 48 + 31 * 31
+    assert reference_tokens(facts.conditions, facts.tokens, [(2048, 2048)]) == 4096
+
+
+def test_qwen_edit_reference_has_one_area() -> None:
+    facts = load_model("Qwen/Qwen-Image-Edit-2509")
+    assert reference_tokens(facts.conditions, facts.tokens, [(512, 512), (1080, 1920)]) == 4096 + 48 * 86
+    plain = load_model("Qwen/Qwen-Image")
+    assert reference_tokens(plain.conditions, plain.tokens, [(512, 512)]) == 0
+
+
+def test_guidance_of_the_families() -> None:
+    expected = {
+        "black-forest-labs/FLUX.1-dev": (True, "sequential"),
+        "black-forest-labs/FLUX.1-schnell": (False, "sequential"),
+        FLUX2: (True, None),
+        "black-forest-labs/FLUX.2-klein-4B": (False, "sequential"),
+        "Qwen/Qwen-Image": (False, "sequential"),
+        "Wan-AI/Wan2.2-T2V-A14B-Diffusers": (False, "sequential"),
+        "stabilityai/stable-diffusion-3.5-large": (False, "batched"),
+        "stabilityai/stable-diffusion-xl-base-1.0": (False, "batched"),
+        "hunyuanvideo-community/HunyuanVideo": (True, "sequential"),
+        "Lightricks/LTX-Video": (False, "batched"),
+        "Tongyi-MAI/Z-Image": (False, "batched"),
+        "PixArt-alpha/PixArt-Sigma-XL-2-1024-MS": (False, "batched"),
+        "Efficient-Large-Model/Sana_1600M_1024px_diffusers": (False, "batched"),
+        "zai-org/CogVideoX-5b": (False, "batched"),
+        "genmo/mochi-1-preview": (False, "batched"),
+        "lodestones/Chroma1-HD": (False, "sequential"),
+        "Alpha-VLLM/Lumina-Image-2.0": (False, "sequential"),
+    }
+    for name, (embedded, branches) in expected.items():
+        assert load_model(name).guidance == {"embedded": embedded, "branches": branches}, name
