@@ -81,7 +81,7 @@ def test_run_refuses_another_version(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     pretend(monkeypatch, diffusers="0.39.0")
-    monkeypatch.setattr(environment, "missing_extras", lambda plan: [])
+    monkeypatch.setattr(environment, "missing_packages", lambda plan: [])
     assert main(["run", QUICKSTART]) == 2
     assert f"the plan is for diffusers {known_version()}, and 0.39.0 is installed" in capsys.readouterr().err
 
@@ -89,19 +89,23 @@ def test_run_refuses_another_version(
 def test_extras_that_a_plan_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment.importlib.util, "find_spec", lambda name: None)
     components = {"vae": {"quantize": None}, "transformer": {"quantize": {"method": "torchao", "type": "int8wo"}}}
-    pipeline = {"class": "FluxPipeline", "adapters": [{}]}
+    pipeline = {"class": "FluxPipeline", "adapters": [{}], "scheduler": None}
     program = {"pipeline": pipeline, "components": components, "output": {"format": "mp4"}}
-    assert environment.missing_extras({"program": program}) == ["lora", "quantize", "run", "video"]
+    assert environment.missing_packages({"program": program}) == ["dcompile[lora,quantize,run,video]"]
     monkeypatch.setattr(environment.importlib.util, "find_spec", lambda name: name != "peft" or None)
-    assert environment.missing_extras({"program": program}) == ["lora"]
+    assert environment.missing_packages({"program": program}) == ["dcompile[lora]"]
     # Wan's image-to-video calls ftfy, which diffusers imports only where it is there.
     program = {
-        "pipeline": {"class": "WanImageToVideoPipeline", "adapters": []},
+        "pipeline": {"class": "WanImageToVideoPipeline", "adapters": [], "scheduler": None},
         "components": {},
         "output": {"format": "png"},
     }
     monkeypatch.setattr(environment.importlib.util, "find_spec", lambda name: name != "ftfy" or None)
-    assert environment.missing_extras({"program": program}) == ["video"]
+    assert environment.missing_packages({"program": program}) == ["dcompile[video]"]
+    # What no extra brings is named by itself.
+    program["pipeline"]["scheduler"] = {"class": "EulerDiscreteScheduler", "use_beta_sigmas": True}
+    monkeypatch.setattr(environment.importlib.util, "find_spec", lambda name: name not in ("ftfy", "scipy") or None)
+    assert environment.missing_packages({"program": program}) == ["dcompile[video]", "scipy"]
 
 
 def test_doctor_of_this_machine(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -141,10 +142,9 @@ def run(options: argparse.Namespace) -> int:
     if path is None or compiled.plan_json is None or compiled.recipe is None:
         is_broken = {item.code for item in compiled.diagnostics if item.severity is Severity.ERROR} == {BROKEN_WEIGHTS}
         return 4 if is_broken else 1
-    missing = environment.missing_extras(compiled.plan_json)
+    missing = environment.missing_packages(compiled.plan_json)
     if missing:
-        extras = ",".join(missing)
-        print(f"dcompile: running needs more packages: pip install 'dcompile[{extras}]'", file=sys.stderr)
+        print(f"dcompile: running needs more packages: pip install {shlex.join(missing)}", file=sys.stderr)
         return 2
     if compiled.recipe.model.trust_remote_code and not options.trust_remote_code:
         message = "the recipe asks for code from the model's repository: confirm it with --trust-remote-code"

@@ -11,6 +11,7 @@ from typing import Any
 from dcompile import __version__
 from dcompile.core.diagnostics import Diagnostic, Severity
 from dcompile.core.versions import same_minor, satisfies
+from dcompile.facts.schedulers import missing_libraries
 from dcompile.facts.uses import use_of
 
 EXTRA = {
@@ -50,14 +51,19 @@ def needed_modules(plan: Mapping[str, Any]) -> list[str]:
     needed |= {component["quantize"]["method"] for component in components if component.get("quantize")}
     if program["output"]["format"] == "mp4":
         needed.add("imageio_ffmpeg")
+    scheduler = program["pipeline"]["scheduler"]
+    if scheduler is not None:
+        needed |= set(missing_libraries(scheduler["class"], scheduler))
     use = use_of(program["pipeline"]["class"])
     needed |= set(use.modules) if use is not None else set()
     return sorted(needed)
 
 
-def missing_extras(plan: Mapping[str, Any], packages: Mapping[str, str] = EXTRA) -> list[str]:
-    """The extras that a plan needs and this environment lacks, in order."""
-    return sorted({packages[name] for name in needed_modules(plan) if importlib.util.find_spec(name) is None})
+def missing_packages(plan: Mapping[str, Any]) -> list[str]:
+    """What pip has to install before a plan runs here: our extras that are lacking, then packages of no extra."""
+    missing = [name for name in needed_modules(plan) if importlib.util.find_spec(name) is None]
+    extras = sorted({EXTRA[name] for name in missing if name in EXTRA})
+    return [f"dcompile[{','.join(extras)}]"] * bool(extras) + [name for name in missing if name not in EXTRA]
 
 
 def other_versions(requires: Mapping[str, str]) -> list[tuple[str, str, str]]:

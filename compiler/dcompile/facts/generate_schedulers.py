@@ -7,8 +7,11 @@ accepts are found by running it on a few numbers. What a pipeline asks for is in
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import itertools
+import pkgutil
+import re
 import typing
 import warnings
 from typing import Any
@@ -43,12 +46,10 @@ def describe_schedulers(pipelines: list[str]) -> dict[str, Any]:
         if need not in profiles:
             profiles.append(need)
     used = sorted({name for need in profiles for name in need["attributes"]})
-    classes, missing = {}, {}
-    for name in sorted(name for name in dir(diffusers) if name.endswith("Scheduler")):
+    classes, missing = {}, _missing()
+    for name in sorted({name for name in dir(diffusers) if name.endswith("Scheduler")} - set(missing)):
         cls = getattr(diffusers, name)
-        if hasattr(cls, "_backends"):  # a stand-in for a class whose library is not installed
-            missing[name] = [backend for backend in cls._backends if backend != "torch"]
-        elif callable(getattr(cls, "step", None)):
+        if callable(getattr(cls, "step", None)):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 classes[name] = describe_scheduler(cls, used)
@@ -59,6 +60,20 @@ def describe_schedulers(pipelines: list[str]) -> dict[str, Any]:
         "profiles": profiles,
         "pipelines": {name: profiles.index(need) for name, need in needs.items()},
     }
+
+
+def _missing() -> dict[str, list[str]]:
+    """The libraries of the classes that need one which no extra brings.
+
+    By the stand-ins that diffusers keeps for them, and not by what is installed: the facts are the same everywhere.
+    """
+    found = {}
+    for module in pkgutil.iter_modules(diffusers.utils.__path__, "diffusers.utils."):
+        if module.name.rpartition(".")[2].startswith("dummy_torch_and_"):
+            for name, cls in vars(importlib.import_module(module.name)).items():
+                if name.endswith("Scheduler"):
+                    found[name] = [library for library in cls._backends if library != "torch"]
+    return dict(sorted(found.items()))
 
 
 def describe_scheduler(cls: Any, attributes: list[str]) -> dict[str, Any]:
@@ -74,6 +89,7 @@ def describe_scheduler(cls: Any, attributes: list[str]) -> dict[str, Any]:
         "arguments": {name: _plain(parameter.default) for name, parameter in parameters.items()},
         "choices": _choices(cls, parameters, tree),
         "one_of": _one_of(tree, set(parameters)),
+        "needs_a_library": _switched_libraries(tree, set(parameters)),
         "attributes": [name for name in attributes if name in present],
         "set_timesteps": [name for name in inspect.signature(cls.set_timesteps).parameters if name != "self"],
         "step": [parameter.name for parameter in step],
@@ -134,6 +150,22 @@ def _one_of(tree: ast.AST, parameters: set[str]) -> list[list[str]]:
             if len(names) > 1 and names not in groups:
                 groups.append(names)
     return groups
+
+
+def _switched_libraries(tree: ast.AST, parameters: set[str]) -> dict[str, str]:
+    """Settings that need a library when on: `if self.config.a and not is_LIBRARY_available()` in the source."""
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.And):
+            names = [last_name(value) for value in node.test.values]
+            asked = [
+                match[1]
+                for value in node.test.values
+                if isinstance(value, ast.UnaryOp) and isinstance(value.operand, ast.Call)
+                if (match := re.fullmatch(r"is_(\w+)_available", last_name(value.operand.func) or ""))
+            ]
+            found |= {name: library for name in names if name in parameters for library in asked}
+    return found
 
 
 def _members(cls: Any) -> set[str]:

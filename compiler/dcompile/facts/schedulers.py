@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -18,6 +19,7 @@ class SchedulerFacts:
         arguments: settings of the class with their defaults.
         choices: the texts that a setting takes.
         one_of: groups of settings of which at most one may be on.
+        needs_a_library: settings that need a library which no extra of ours brings, where they are on.
         attributes: what an instance has of the names that pipelines look for.
         set_timesteps, step: names of the arguments of these methods; `step_required` are without a default.
         accepts: what may be passed to `set_timesteps` beside the steps (`mu sigmas`), and with which settings; empty
@@ -30,6 +32,7 @@ class SchedulerFacts:
     arguments: dict[str, Any]
     choices: dict[str, list[str]]
     one_of: list[list[str]]
+    needs_a_library: dict[str, str]
     attributes: list[str]
     set_timesteps: list[str]
     step: list[str]
@@ -84,9 +87,12 @@ def known_schedulers() -> tuple[str, ...]:
     return tuple(_table()["schedulers"])
 
 
-def missing_libraries(name: str) -> tuple[str, ...]:
-    """The libraries that a scheduler class of diffusers needs and that no extra of ours brings."""
-    return tuple(_table()["needs_a_library"].get(name, ()))
+def missing_libraries(name: str, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """The libraries that a scheduler class of diffusers needs with these settings and that no extra of ours brings."""
+    facts = scheduler_facts(name)
+    if facts is None:
+        return tuple(_table()["needs_a_library"].get(name, ()))
+    return tuple(sorted({library for switch, library in facts.needs_a_library.items() if settings.get(switch)}))
 
 
 def scheduler_facts(name: str) -> SchedulerFacts | None:

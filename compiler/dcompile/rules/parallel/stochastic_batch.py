@@ -41,7 +41,7 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
 def _draws_noise(subject: Subject, name: str) -> bool:
     facts, own = scheduler_facts(name), subject.recipe.model.scheduler
     if facts is None:
-        return bool(missing_libraries(name))  # classes of another library's random process
+        return "torchsde" in missing_libraries(name, {})  # that library's random process
     given = (own.model_extra or {}) if own is not None else {}
     return facts.draws_noise(effective_settings(facts, subject.facts.model, given))
 
