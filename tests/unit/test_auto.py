@@ -71,28 +71,32 @@ def test_a_component_too_large_and_a_fast_link_give_tensor(chosen: Chosen) -> No
 
 
 def test_a_component_too_large_and_a_slow_link_give_a_device_map(chosen: Chosen) -> None:
-    compiled = chosen(FLUX, "{gpu: rtx-4090, per_node: 8}")
+    compiled = chosen(FLUX, "{gpu: rtx-4090, per_node: 8, link: pcie3}")
     assert plan_of(compiled) == "device_map: {transformer: [0, 1]}"
     assert any(other.startswith("tensor: ") for other in decision(compiled, "parallel")["alternatives"])
     assert decision(compiled, "devices")["chosen"] == "2 of 8"
 
 
 def test_two_cards_on_pcie_are_near_enough_for_tensor(chosen: Chosen) -> None:
-    # All of it (53.7 GiB) has no room on one card. Two PCIe 4 cards gained by tensor (vipshop/cache-dit).
-    compiled = chosen(QWEN, "{gpu: l20, memory: 42GiB, per_node: 2}")
-    assert plan_of(compiled).startswith("tensor: 2")
-    assert any(other.startswith("device_map: ") for other in decision(compiled, "parallel")["alternatives"])
+    """All of it (53.7 GiB) has no room on one card. Two PCIe 4 cards gained by tensor (vipshop/cache-dit)."""
+    devices = "{gpu: l20, memory: 42GiB, per_node: 2}"
+    assert plan_of(chosen(QWEN, devices, parallel="{auto: {forbid: [offload]}}")).startswith("tensor: 2")
+    # With the encoder out of the way by offload both work on the sequence, as in cache-dit's own run (181 to 133 s).
+    compiled = chosen(QWEN, devices)
+    assert plan_of(compiled).startswith("context: {ulysses: 2, uneven: true}, components: {text_encoder: {offload")
+    assert any(other.startswith("tensor: 2") for other in decision(compiled, "parallel")["alternatives"])
 
 
 def test_eight_cards_without_peer_access_lose_by_tensor(chosen: Chosen) -> None:
     compiled = chosen(FLUX, "{gpu: rtx-4090, per_node: 8}")
     assert compiled.choice is not None
     by_text = {one.candidate.text: one for one in compiled.choice.judged if one.checked is not None}
-    winner = compiled.choice.winner
-    assert winner.candidate.kind in ("cut", "device_map")
+    placed = by_text["device_map: {transformer: [0, 1]}"]
     for degree in (4, 6, 8):
-        assert by_text[f"tensor: {degree}"].time > winner.time
-    assert by_text["tensor: 8"].time > 2 * winner.time
+        assert by_text[f"tensor: {degree}"].time > placed.time
+    assert by_text["tensor: 8"].time > 2 * placed.time
+    # Two of the eight are near enough, once the encoder makes room (`pcie4` of two cards).
+    assert plan_of(compiled).startswith("tensor: 2, components: {text_encoder_2: {offload: model}")
 
 
 def test_where_slow_begins_is_for_the_estimate(chosen: Chosen) -> None:
@@ -366,7 +370,6 @@ def test_no_plan_that_fits_is_faster_than_the_winner(chosen: Chosen) -> None:
         assert compiled.choice is not None
         winner = compiled.choice.winner
         fitting = [one for one in compiled.choice.judged if one.checked is not None and not one.warns]
-        fitting = [one for one in fitting if not one.candidate.offloads]
         assert winner.time <= min(one.time for one in fitting) * 1.01
         assert any(winner is one for one in fitting)
 

@@ -62,7 +62,7 @@ def estimate(recipe: Recipe, facts: Facts, splits: Splits, state: str = "eager")
             seconds[key] = (call or own).total
     rows = [seconds[key] for key in keys]
     mean = sum(rows) / len(rows) if rows else own.total
-    calls = ceil(ceil(max(1, len(rows)) / splits.data) / recipe.run.batch)
+    calls = pipeline_calls(recipe, facts, splits.data)
     return {
         "is_estimate": True,
         "step_seconds": own.step.total,
@@ -73,6 +73,11 @@ def estimate(recipe: Recipe, facts: Facts, splits: Splits, state: str = "eager")
         "load_seconds": load,
         "total_seconds": load + calls * mean,
     }
+
+
+def pipeline_calls(recipe: Recipe, facts: Facts, data: int) -> int:
+    """Calls of the pipeline that the replica with the most rows makes, one after the other."""
+    return ceil(ceil(max(1, len(facts.rows)) / data) / recipe.run.batch)
 
 
 def _call(recipe: Recipe, facts: Facts, splits: Splits, placement: Placement, state: str) -> CallSeconds | None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, inf
 
 from dcompile.core.diagnostics import Diagnostic, Severity, has_errors
-from dcompile.estimate.job import estimate
+from dcompile.estimate.job import estimate, pipeline_calls
 from dcompile.facts.resolve import Facts
 from dcompile.layout.splits import split_components
 from dcompile.memory.alternatives import tightest
 from dcompile.memory.fit import DeviceLoad, device_loads, exceeds
+from dcompile.memory.host import host_memory_bytes, host_need
 from dcompile.memory.offloading import least_offload, offloaded_plan
 from dcompile.plan.auto.candidates import PLACED, Candidate, Group
 from dcompile.recipe.model import Recipe
@@ -21,6 +22,13 @@ from dcompile.rules.rule import subject_of
 
 PLAN_RULES = tuple(rule for rule in RULES if rule not in JOB_RULES)
 """Rules whose findings depend on the plan."""
+
+COPY_DOUBT = 2.0
+"""How often copies of what is offloaded count where plans are put in order: their rate is a nominal one, so a plan that
+offloads has to win even where they take twice as long (ADR 14)."""
+HOST_SHARE = 2
+"""What a host has at least of the memory of its devices where the recipe does not say: Google's g2-standard-96 has 384
+GB beside 8 cards of 24, a2-highgpu-8g 680 beside 320, AWS's p5.48xlarge 2048 beside 640 (their own pages)."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +42,9 @@ class Judged:
         seconds: estimated work of the job, without loading; None where the hardware's speed is not known.
         step_seconds: of it one step.
         offload_seconds: of each call the copies of what is offloaded; None where nothing is.
+        calls: of the pipeline, one after the other.
+        host_bytes: memory of a host that a plan which offloads takes.
+        has_room_on_host: False where that is more than a host can be taken to have; the recipe's own is for the rules.
         work: what a rank does of the job's work, at most 1: stands for time where that is not known.
     """
 
@@ -44,6 +55,9 @@ class Judged:
     seconds: float | None = None
     step_seconds: float | None = None
     offload_seconds: float | None = None
+    calls: int = 1
+    host_bytes: int = 0
+    has_room_on_host: bool = True
     work: float = 1.0
 
     @property
@@ -58,8 +72,16 @@ class Judged:
 
     @property
     def time(self) -> float:
-        """What plans are ordered by: seconds, or else the share of the work."""
-        return self.work if self.seconds is None else self.seconds
+        """What plans are ordered by: seconds, with copies from the host counted for what they may take; or else the
+        share of the work."""
+        if self.seconds is None:
+            return self.work
+        return self.seconds + (COPY_DOUBT - 1) * self.calls * (self.offload_seconds or 0.0)
+
+    @property
+    def is_last_resort(self) -> bool:
+        """Whether it offloads, and nobody can say what that takes or whether the host has room."""
+        return self.candidate.offloads > 0 and (self.seconds is None or not self.has_room_on_host)
 
 
 def judge(recipe: Recipe, facts: Facts, candidate: Candidate) -> Judged:
@@ -79,6 +101,8 @@ def judge(recipe: Recipe, facts: Facts, candidate: Candidate) -> Judged:
     timed = estimate(tried, facts, subject.splits)
     parts = candidate.devices // candidate.data if candidate.kind not in PLACED else 1
     rows = max(1, len(facts.rows))
+    need = host_need(tried, facts, subject.splits) if candidate.offloads else None
+    host_bytes = need.ranks * need.own_bytes if need is not None else 0
     return Judged(
         candidate=candidate,
         checked=checked,
@@ -87,8 +111,18 @@ def judge(recipe: Recipe, facts: Facts, candidate: Candidate) -> Judged:
         seconds=timed["total_seconds"] - timed["load_seconds"] if timed else None,
         step_seconds=timed["step_seconds"] if timed else None,
         offload_seconds=timed.get("offload_seconds"),
+        calls=pipeline_calls(tried, facts, candidate.data),
+        host_bytes=host_bytes,
+        has_room_on_host=host_memory_bytes(recipe) is not None or host_bytes <= _usual_host_bytes(facts),
         work=ceil(rows / candidate.data) / rows / parts,
     )
+
+
+def _usual_host_bytes(facts: Facts) -> float:
+    """What a host is taken to have where the recipe does not say; anything where its devices' memory is not known."""
+    sizes = [facts.devices.memory_bytes(device) for device in range(facts.devices.per_node or 1)]
+    known = [size for size in sizes if size is not None]
+    return HOST_SHARE * sum(known) if len(known) == len(sizes) else inf
 
 
 def fullest_where_it_fits(recipe: Recipe, facts: Facts, candidate: Candidate) -> DeviceLoad | None:

@@ -1,7 +1,8 @@
-"""The order of plans: by time, then by fewer devices, then by simplicity.
+"""The order of plans: by time, then those that do not offload, then by fewer devices, then by simplicity.
 
 Plans within `ALIKE` of the fastest take as long: the estimate does not tell them apart. A plan that the rules warn of
-comes after all that they do not, and of each of the two kinds one that offloads after all that do not.
+comes after all that they do not, and of each of the two kinds one that offloads after all that do not where nobody can
+say what that takes, or whether the host has room for it.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ def rank(judged: Sequence[Judged]) -> list[Judged]:
     """The plans that are legal and fit, best first."""
     ordered: list[Judged] = []
     fitting = [one for one in judged if one.checked is not None]
-    for warns, offloads in ((False, False), (False, True), (True, False), (True, True)):
-        alike = (one for one in fitting if (one.warns, one.candidate.offloads > 0) == (warns, offloads))
+    for kind in ((False, False), (False, True), (True, False), (True, True)):
+        alike = (one for one in fitting if standing(one) == kind)
         pool = sorted(alike, key=_by_time)
         while pool:
             best = min((one for one in pool if one.time <= pool[0].time * (1 + ALIKE)), key=_by_ease)
@@ -28,12 +29,17 @@ def rank(judged: Sequence[Judged]) -> list[Judged]:
     return ordered
 
 
-def _by_time(one: Judged) -> tuple[float, int, int, str]:
+def standing(one: Judged) -> tuple[bool, bool]:
+    """What comes before time: whether the rules warn of a plan, and whether it is a last resort."""
+    return one.warns, one.is_last_resort
+
+
+def _by_time(one: Judged) -> tuple[float, bool, int, int, str]:
     return one.time, *_by_ease(one)
 
 
-def _by_ease(one: Judged) -> tuple[int, int, str]:
-    return one.candidate.devices, one.candidate.simplicity, one.candidate.text
+def _by_ease(one: Judged) -> tuple[bool, int, int, str]:
+    return one.candidate.offloads > 0, one.candidate.devices, one.candidate.simplicity, one.candidate.text
 
 
 def runners_up(ranked: Sequence[Judged], count: int = 2) -> list[Judged]:
