@@ -121,7 +121,7 @@ def test_auto_offloads_where_that_is_faster(compiled: Compile) -> None:
 
 
 def test_a_video_is_not_left_to_one_card_of_eight(compiled: Compile) -> None:
-    """Wan 2.1 14B at 720p on cards of 40 GB: all eight work on it once the encoder rests; without, one after the other."""
+    """Wan 2.1 14B at 720p on cards of 40 GB: with the encoder at rest all eight work on it, not one after the other."""
     run = "{prompts: [a fox], height: 720, width: 1280, frames: 81, steps: 50, seed: 1}"
     done = compiled(text_of("Wan-AI/Wan2.1-T2V-14B-Diffusers", "{gpu: a100-sxm-40gb, per_node: 8}", run=run))
     assert done.choice is not None
