@@ -25,7 +25,7 @@ _QUANTIZE = (
 _NOT_YET: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("parallel", "cfg"), 2),
     (("parallel", "shard"), "context"),
-    (("parallel", "components", "vae", "offload"), "group"),
+    (("parallel", "components", "vae", "offload"), "sequential"),
     (("components", "vae", "quantize"), {"method": "quanto", "type": "int8"}),
     (("components", "vae", "compile"), True),
     (("components", "vae", "cache"), {"kind": "fbcache"}),
@@ -48,6 +48,7 @@ def recipe_of(seed: int, index: int, names: tuple[str, ...] = tuple(FAMILIES)) -
     _encoders(random.Random(f"{seed}:{index}:encoders"), family, recipe)
     _owners(random.Random(f"{seed}:{index}:owners"), family, recipe)
     _quantizing(random.Random(f"{seed}:{index}:quantizing"), family, recipe)
+    _offloading(random.Random(f"{seed}:{index}:offloading"), family, recipe)
     return family.name, recipe
 
 
@@ -90,6 +91,17 @@ def _quantizing(draw: random.Random, family: Family, recipe: Recipe) -> None:
         part = recipe.setdefault("components", {}).setdefault(name, {})
         if part is not None:
             part["quantize"] = draw.choice(_QUANTIZE)
+
+
+def _offloading(draw: random.Random, family: Family, recipe: Recipe) -> None:
+    """Components that come to their device only to be called; every one of them, or some."""
+    if draw.random() > 1 / 6:
+        return
+    parts = (*family.denoisers, *family.parts)
+    parallel = copy.deepcopy(recipe.get("parallel", {}))
+    for name in draw.sample(parts, draw.choice((1, 1, 2, len(parts)))):
+        parallel.setdefault("components", {}).setdefault(name, {})["offload"] = "model"
+    recipe["parallel"] = parallel
 
 
 def _recipe(draw: random.Random, family: Family) -> Recipe:
