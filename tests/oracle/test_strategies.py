@@ -96,6 +96,14 @@ def test_a_cut_autoencoder_in_tiles(name: str, root: Path) -> None:
     assert finding.outcome == AGREED_YES, finding
 
 
+@pytest.mark.parametrize("parallel", [offloaded({}, "transformer"), {"device_map": {"transformer": 1}}], ids=str)
+def test_attention_that_compiles_itself_on_logical_devices(parallel: dict[str, Any], root: Path) -> None:
+    recipe = recipe_of("flux", parallel)
+    recipe["components"] = {"transformer": {"attention": "flex"}}
+    finding = ask(recipe, root)
+    assert finding.outcome == AGREED_YES, finding
+
+
 def test_a_cut_autoencoder_of_wan_is_refused_and_wrong(root: Path) -> None:
     """Its blocks share a cache, which `check` says."""
     finding = ask(recipe_of("wan", {"device_map": {"vae": [0, 1]}}), root)

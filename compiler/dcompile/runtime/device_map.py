@@ -11,7 +11,6 @@ from torch import nn
 
 from dcompile.runtime import library, quantize
 from dcompile.runtime.errors import RunError
-from dcompile.runtime.logical_devices import as_one_operation
 from dcompile.runtime.offload import offloaded
 
 
@@ -33,9 +32,6 @@ def place(pipeline: Any, program: dict[str, Any], devices: list[torch.device]) -
             _move(module.get_submodule(part), devices[places[name][part]])
     if len(devices) == 1:
         return devices[0]
-    if devices[0].type == "cpu":
-        # The flex backend compiles itself, which the books of logical devices would stop: they look from outside.
-        library.wrap_flex_attention(as_one_operation)
     home = devices[places[min(modules)][""]] if guests else library.execution_device(pipeline)
     for name, module in modules.items():
         for part, number in places[name].items():

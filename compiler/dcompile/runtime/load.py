@@ -17,13 +17,14 @@ from dcompile.runtime import (
     attention,
     context_parallel,
     device_map,
+    library,
     offload,
     quantize,
     tensor_parallel,
     weights,
 )
 from dcompile.runtime.errors import RunError
-from dcompile.runtime.logical_devices import LogicalDevices
+from dcompile.runtime.logical_devices import LogicalDevices, as_one_operation
 from dcompile.runtime.offload import Guest
 from dcompile.runtime.ranks import Ranks, join, start_alone
 
@@ -70,6 +71,9 @@ def load_pipeline(plan: dict[str, Any], root: Path, ranks: Ranks) -> Any:
             tensor_parallel.shard_in_memory(getattr(pipeline, name), component["tensor"], mesh, ranks.device)
             if component["offload"]:
                 guests[name] = Guest(getattr(pipeline, name), ranks.device)
+    if ranks.has_logical_devices:
+        # The flex backend compiles itself, which the books of logical devices would stop: they look from outside.
+        library.wrap_flex_attention(as_one_operation)
     home = device_map.place(pipeline, program, ranks.devices)
     for name, component in _present(program).items():
         if component["context"]:
