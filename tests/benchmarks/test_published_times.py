@@ -51,20 +51,25 @@ def rows_of(table: dict[str, Any]) -> list[Row]:
             "devices": devices,
             "parallel": row["plan"],
             "run": {"prompts": ("a fox",), **run},
+            "components": {
+                name: {"quantize": row["quantize"]} for name in ("transformer", "text_encoder_2") if "quantize" in row
+            },
         }
         recipe = Recipe.model_validate(text)
         facts, _ = resolve(recipe, ROOT)
         assert facts is not None
         found = estimate(recipe, facts, split_components(recipe, facts.model), table.get("state", "eager"))
         plan = json.dumps(row["plan"]).replace('"', "") if row["plan"] else "one device"
+        plan += f", {row['quantize']['type']} of {row['quantize']['method']}" if "quantize" in row else ""
         predicted = found["total_seconds"] - found["load_seconds"]
         rows.append(Row(plan, row["seconds"], predicted, row.get("fitted", False)))
     return rows
 
 
 def kendall(rows: list[Row]) -> float:
-    """Kendall's tau: pairs in the same order less pairs in the other, over all pairs."""
-    pairs = [(a.measured - b.measured) * (a.predicted - b.predicted) for a, b in combinations(rows, 2)]
+    """Kendall's tau: pairs in the same order less pairs in the other, over all pairs that were not measured alike."""
+    apart = [(a, b) for a, b in combinations(rows, 2) if a.measured != b.measured]
+    pairs = [(a.measured - b.measured) * (a.predicted - b.predicted) for a, b in apart]
     return sum((pair > 0) - (pair < 0) for pair in pairs) / len(pairs)
 
 

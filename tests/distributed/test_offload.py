@@ -16,7 +16,7 @@ import pytest
 import tiny_models as tiny
 import torch
 import torch.distributed as dist
-from dcompile.runtime import generate, offload
+from dcompile.runtime import generate, offload, quantize
 from dcompile.runtime.errors import RunError
 from dcompile.runtime.load import load_pipeline
 from dcompile.runtime.logical_devices import LogicalDevices
@@ -248,3 +248,42 @@ def test_a_rank_rests_its_own_part(mesh: DeviceMesh) -> None:
             assert torch.equal(module.first.weight.to_local().cpu(), split.to_local().cpu())
             assert {tensor.device for tensor in (*module.parameters(), *module.buffers())} == {device}
             guest.leave()
+
+
+@pytest.mark.parametrize("kind", ["int8wo", "float8wo"])
+def test_a_quantized_weight_rests_with_all_its_tensors(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On an accelerator each of them is in pinned memory, and the weight computes what it did."""
+    from torchao.quantization import quantize_
+
+    layer = nn.Linear(32, 8)
+    quantize_(layer, quantize._torchao_type(kind))
+    sample = torch.randn(2, 32)
+    with torch.no_grad():
+        before = layer(sample)
+    names, _ = layer.weight.__tensor_flatten__()
+    monkeypatch.setattr(torch.Tensor, "pin_memory", torch.Tensor.clone)
+    resting = quantize.at_rest(layer.weight, pinned=True)
+    assert type(resting) is type(layer.weight)
+    assert len(names) >= 2
+    assert all(getattr(resting, name).data_ptr() != getattr(layer.weight, name).data_ptr() for name in names)
+    layer._parameters["weight"] = resting
+    with torch.no_grad():
+        assert torch.equal(layer(sample), before)
+
+
+def test_quantized_weights_come_and_leave() -> None:
+    from torchao.quantization import quantize_
+
+    module = nn.Sequential(nn.Linear(32, 32), nn.Linear(32, 8))
+    quantize_(module, quantize._torchao_type("int8wo"))
+    device = torch.device("cpu", 0)
+    with LogicalDevices():
+        guest = offload.Guest(module, device)
+        rest = {name: id(one) for name, one in module.named_parameters()}
+        assert {one.device for one in module.parameters()} == {torch.device("cpu")}
+        with torch.inference_mode():
+            guest.come()
+            assert {one.device for one in module.parameters()} == {device}
+            assert module(torch.randn(2, 32).to(device)).device == device
+            guest.leave()
+        assert {name: id(one) for name, one in module.named_parameters()} == rest

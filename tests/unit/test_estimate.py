@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 from dcompile.cli.summary import summary_lines
 from dcompile.driver import compile_recipe
+from dcompile.estimate.constants import constant
 from dcompile.estimate.links import MIB, Network, collective_seconds
+from dcompile.estimate.unpack import Unpacking, unpack_work
 from dcompile.estimate.work import Tokens, decode_flops, denoiser_work
 from dcompile.facts import registry
 from dcompile.facts.links import known_links, known_node_links
 from dcompile.facts.registry import HARDWARE, PACKAGE
 from dcompile.layout.nodes import Group
+from dcompile.layout.stored import Storage, quantized_matrices
 
 LINKS = json.loads((HARDWARE.parent / "links.json").read_text(encoding="utf-8"))
 SPEEDS = json.loads((HARDWARE.parent / "speeds.json").read_text(encoding="utf-8"))
@@ -207,3 +210,37 @@ def test_the_summary_says_that_it_is_an_estimate(tmp_path: Path) -> None:
     assert "a step" in line
     assert "exchange" in line
     assert "to load" in line
+
+
+QUANTIZED = """version: 1
+model: {id: black-forest-labs/FLUX.1-dev, dtype: bfloat16}
+devices: {gpu: h100-sxm-80gb}
+components: {transformer: {%s}}
+run: {prompts: [a], height: 1024, width: 1024, steps: 50}
+"""
+
+
+def test_quantized_weights_are_unpacked_in_every_step(tmp_path: Path) -> None:
+    """An eager step with weights of eight bits is longer, by what passes over memory and what the host starts."""
+    file, seconds = tmp_path / "job.yaml", {}
+    for kind in ("", "torchao int8wo", "torchao float8wo", "bitsandbytes nf4", "bitsandbytes int8"):
+        method, _, name = kind.partition(" ")
+        quantize = f"quantize: {{method: {method}, type: {name}}}" if kind else ""
+        file.write_text(QUANTIZED % quantize, encoding="utf-8")
+        plan = compile_recipe(file).plan_json
+        assert plan is not None
+        seconds[name] = plan["estimate"]["step_seconds"]
+    plain = seconds.pop("")
+    assert sorted(seconds, key=lambda name: seconds[name]) == ["nf4", "int8wo", "float8wo", "int8"]
+    # 12 seconds in bfloat16, 15 of both torchao kinds, 12 and 27 of bitsandbytes (huggingface/blog@0b53cb1).
+    for name, ratio in (("int8wo", 15 / 12), ("float8wo", 15 / 12), ("nf4", 1), ("int8", 27 / 12)):
+        assert seconds[name] / plain == pytest.approx(ratio, rel=0.11)
+
+
+def test_unpacking_does_not_depend_on_the_samples() -> None:
+    facts = registry.load_model("black-forest-labs/FLUX.1-dev").components["transformer"]
+    assert unpack_work(facts, Storage("bfloat16")) == Unpacking()
+    matrices, numbers = quantized_matrices(facts, Storage("bfloat16", "torchao", "int8wo"))
+    found = unpack_work(facts, Storage("bfloat16", "torchao", "int8wo"))
+    assert found.passed_bytes == 3 * numbers
+    assert found.host_seconds == pytest.approx(matrices * constant("unpack_host_seconds", "int8wo"))

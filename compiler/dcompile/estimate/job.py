@@ -8,6 +8,7 @@ from math import ceil
 from dcompile.estimate.constants import Rates, constant, rates_of
 from dcompile.estimate.offload import offload_seconds
 from dcompile.estimate.step import StepSeconds, branch_calls, step_seconds
+from dcompile.estimate.unpack import unpack_work
 from dcompile.estimate.work import decode_flops, encoder_flops
 from dcompile.facts.resolve import Facts
 from dcompile.layout.pictures import encoded_sizes
@@ -15,6 +16,7 @@ from dcompile.layout.placement import Placement, place
 from dcompile.layout.settings import Settings, component_dtype, recipe_of_row, settings_of
 from dcompile.layout.shard import count_weights, dtype_bytes
 from dcompile.layout.splits import Splits
+from dcompile.layout.stored import storage_of
 from dcompile.recipe.model import Recipe
 
 Estimate = dict[str, float | bool]
@@ -91,8 +93,11 @@ def _call(recipe: Recipe, facts: Facts, splits: Splits, placement: Placement, st
     for name, on in rates.items():
         if name.startswith("text_encoder") and on is not None:
             # A short prompt costs what reading the weights once costs.
-            work = encoder_flops(facts.model.components[name], settings.text_tokens) * settings.batch
+            component = facts.model.components[name]
+            work = encoder_flops(component, settings.text_tokens) * settings.batch
+            unpacked = unpack_work(component, storage_of(recipe, name, facts.devices.kind))
             encode += max(work / on.matmul_flops, sum(placement.bytes_of[name].values()) / on.memory_bytes)
+            encode += max(unpacked.passed_bytes / on.memory_bytes, unpacked.host_seconds)
     on = rates.get("vae")
     decode = _decode_seconds(facts, settings, on) if on is not None else 0.0
     branches = branch_calls(recipe, facts)

@@ -1,6 +1,6 @@
 """Seconds of one denoising step: work by the rates of the device, plus what the ranks exchange.
 
-    device = matmul / rate + attention / rate + passes over memory
+    device = matmul / rate + attention / rate + passes over memory + unpacking of quantized weights
     step   = max(device, host) + not_overlapped * min(device, host) + collectives, for each call of the denoiser
 
 `host` is the time in which Python starts the kernels of the blocks: a lower bound of an eager step. A CPU does the work
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from dcompile.estimate.constants import Rates, constant, rates_of
 from dcompile.estimate.links import Network, collective_seconds, default_node_link, transfer_seconds
 from dcompile.estimate.traffic import step_traffic
+from dcompile.estimate.unpack import unpack_work
 from dcompile.estimate.work import Tokens, Work, denoiser_work
 from dcompile.facts.guidance import guidance_of
 from dcompile.facts.resolve import Facts
@@ -22,6 +23,7 @@ from dcompile.layout.placement import Placement
 from dcompile.layout.settings import Settings, component_dtype, sequence_tokens
 from dcompile.layout.shard import dtype_bytes
 from dcompile.layout.splits import Split, Splits
+from dcompile.layout.stored import storage_of
 from dcompile.recipe.model import Recipe
 
 
@@ -122,7 +124,9 @@ def step_seconds(
 
     # After as many ranks as a node has devices the same ones come again.
     device_seconds = max(of_rank(rank) for rank in range(min(nodes.ranks_per_node, len(known))))
-    host = calls * work.blocks * _host_seconds(known, state)
+    unpacked = unpack_work(component, storage_of(recipe, name, facts.devices.kind))
+    device_seconds += calls * unpacked.passed_bytes / min(one.memory_bytes for one in known)
+    host = calls * (work.blocks * _host_seconds(known, state) + unpacked.host_seconds)
     if split.ring > 1:
         host += calls * work.blocks * constant("ring_host_seconds_per_block", state)
         merged = (split.ring - 1) * constant("ring_merge_passes") * work.residual_elements * 2 * size

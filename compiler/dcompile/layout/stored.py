@@ -93,9 +93,11 @@ def is_quantized(component: ComponentFacts, group: TensorGroup, storage: Storage
     return not any(pattern == name or pattern.endswith(f".{name}") for name in left)
 
 
-def quantized_matrices(component: ComponentFacts, storage: Storage) -> int:
-    """How many weights of a component are quantized."""
-    return sum(group.repeat for group in component.parameters if is_quantized(component, group, storage))
+@lru_cache(maxsize=KEPT)
+def quantized_matrices(component: ComponentFacts, storage: Storage) -> tuple[int, int]:
+    """How many weights of a component are quantized, and how many numbers they have."""
+    groups = [group for group in component.parameters if is_quantized(component, group, storage)]
+    return sum(group.repeat for group in groups), sum(group.repeat * prod(group.shape) for group in groups)
 
 
 def element_bytes(component: ComponentFacts, name: str, dtype: str) -> int:

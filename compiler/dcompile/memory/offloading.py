@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import combinations
 
 from dcompile.facts.resolve import Facts
+from dcompile.facts.types import ModelFacts
 from dcompile.layout.splits import Splits
 from dcompile.memory.fit import LEAST_FREE, Belongings, belongings
 from dcompile.memory.timeline import timeline
@@ -21,6 +22,14 @@ MOST = 10
 def can_be_offloaded(splits: Splits, name: str) -> bool:
     """Whether what a rank has of a component lies on one device."""
     return len(splits.components[name].devices) < 2
+
+
+def can_rest(recipe: Recipe, model: ModelFacts, name: str) -> bool:
+    """Whether the weights of a component may leave their device: as they are, or as torchao quantizes them (DC435)."""
+    own, facts = recipe.components.get(name), model.components.get(name)
+    if facts is not None and isinstance(facts.config.get("quantization_config"), dict):
+        return False
+    return own is None or own.quantize is None or own.quantize.method == "torchao"
 
 
 def offloaded_plan(parallel: Parallel, names: Iterable[str]) -> Parallel:
@@ -59,7 +68,7 @@ def least_offload(recipe: Recipe, facts: Facts, splits: Splits, *, may_be_tight:
     sizes = {
         name: sum(shares.values())
         for name, shares in owned.placement.bytes_of.items()
-        if name not in given and can_be_offloaded(splits, name)
+        if name not in given and can_be_offloaded(splits, name) and can_rest(recipe, facts.model, name)
     }
     names = sorted(sizes, key=lambda name: (-sizes[name], name))[:MOST]
 

@@ -76,7 +76,7 @@ def _place(name: str, split: Split, placement: Placement) -> tuple[dict[str, obj
 
 
 def _quantized(name: str, component: ComponentFacts, storage: Storage) -> Decision:
-    count = quantized_matrices(component, storage)
+    count, _ = quantized_matrices(component, storage)
     because = (
         f"the weights of {count} linear layers in fewer bits change pictures: this plan's are compared with those of "
         "one device that quantizes the same way"

@@ -20,6 +20,8 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Placement
 
+from dcompile.runtime import quantize
+
 HOST = torch.device("cpu")
 
 
@@ -38,13 +40,15 @@ class Guest:
     """An offloaded component: its weights on the host, and how they come to the device and leave it.
 
     On an accelerator the resting weights are in pinned memory: copies from there are several times as fast. Of a weight
-    that is split over ranks each rank keeps its own part; as long as it rests, the part alone stands in the module.
+    that is split over ranks each rank keeps its own part; as long as it rests, the part alone stands in the module. A
+    quantized weight is several tensors in one, whose `data` cannot be set: the parameter itself is changed for another.
     """
 
     def __init__(self, module: nn.Module, device: torch.device) -> None:
         self.device = device
         self._module = module
         self._parts: list[_Part] = []
+        self._quantized: list[tuple[nn.Module, str, nn.Parameter]] = []
         self._resting: list[tuple[nn.Parameter, torch.Tensor, int]] = []
         self._buffers: list[tuple[nn.Module, str, torch.Tensor, torch.Tensor]] = []
         known: dict[int, nn.Parameter] = {}
@@ -55,6 +59,11 @@ class Guest:
                         id(parameter), nn.Parameter(self._at_rest(parameter.to_local()), requires_grad=False)
                     )
                     self._parts.append(_Part(owner, name, local, parameter.device_mesh, tuple(parameter.placements)))
+                elif quantize.is_quantized(parameter):
+                    resting = known.setdefault(
+                        id(parameter), quantize.at_rest(parameter, pinned=self.device.type != "cpu")
+                    )
+                    self._quantized.append((owner, name, resting))
                 else:
                     parameter.data = self._at_rest(parameter.data)
             for name, buffer in list(owner.named_buffers(recurse=False)):
@@ -68,6 +77,8 @@ class Guest:
     def _lay_down_parts(self) -> None:
         for part in self._parts:
             part.owner.register_parameter(part.name, part.resting)
+        for owner, name, resting in self._quantized:
+            owner._parameters[name] = resting
 
     def come(self) -> None:
         """Brings the weights to the device. What rests stays where it is."""
@@ -80,8 +91,10 @@ class Guest:
                     whole = DTensor.from_local(local, part.mesh, part.placements, run_check=False)
                     joined[id(part.resting)] = nn.Parameter(whole, requires_grad=False)
                 part.owner.register_parameter(part.name, joined[id(part.resting)])
+            for owner, name, resting in self._quantized:
+                owner._parameters[name] = joined.setdefault(id(resting), quantize.moved(resting, self.device))
             for parameter in self._module.parameters():
-                if isinstance(parameter, DTensor):
+                if isinstance(parameter, DTensor) or quantize.is_quantized(parameter):
                     continue
                 resting = parameter.data
                 parameter.data = resting.to(self.device, non_blocking=True)

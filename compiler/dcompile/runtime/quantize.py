@@ -90,3 +90,14 @@ def moved(parameter: nn.Parameter, device: torch.device) -> nn.Parameter:
     """A quantized parameter on another device, with its scales."""
     there = parameter.to(device)
     return there if isinstance(there, nn.Parameter) else nn.Parameter(there, requires_grad=False)
+
+
+def at_rest(parameter: nn.Parameter, pinned: bool) -> nn.Parameter:
+    """A quantized parameter of torchao on the host, each of its tensors in pinned memory where that is asked for."""
+    held = moved(parameter, torch.device("cpu"))
+    if not pinned:
+        return held
+    names, context = held.__tensor_flatten__()
+    inside = {name: getattr(held, name).pin_memory() for name in names}
+    whole = type(held.data).__tensor_unflatten__(inside, context, held.shape, held.stride())
+    return nn.Parameter(whole, requires_grad=False)

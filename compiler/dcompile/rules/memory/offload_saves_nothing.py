@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dcompile.core.diagnostics import Diagnostic
 from dcompile.core.units import format_bytes
 from dcompile.memory.fit import belongings
-from dcompile.memory.offloading import can_be_offloaded, device_needs
+from dcompile.memory.offloading import can_be_offloaded, can_rest, device_needs
 from dcompile.rules.rule import Rule, Subject, advice
 
 
@@ -30,7 +30,11 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         return
     owned = belongings(subject.recipe, facts, splits)
     need = device_needs(owned, offloaded)
-    others = [name for name in splits.components if name not in offloaded and can_be_offloaded(splits, name)]
+    others = [
+        name
+        for name in splits.components
+        if name not in offloaded and can_be_offloaded(splits, name) and can_rest(subject.recipe, facts.model, name)
+    ]
     for name in sorted(offloaded):
         if device_needs(owned, offloaded - {name}) != need:
             continue

@@ -41,7 +41,7 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         if component is None or facts is None:
             continue
         storage = storage_of(recipe, name, subject.facts.devices.kind)
-        if storage.type is not None and facts.unquantized is not None and not quantized_matrices(facts, storage):
+        if storage.type is not None and facts.unquantized is not None and not quantized_matrices(facts, storage)[0]:
             message = f"{facts.class_name} has no linear layer whose weights `quantize` would change"
             yield warning("DC420", message, "leave it out", ("components", name, "quantize"), fix=Remove())
         if component.attention is not None and not has_choice(facts):

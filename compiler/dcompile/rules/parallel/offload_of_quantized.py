@@ -1,16 +1,20 @@
-"""A quantized component is offloaded.
+"""A component that bitsandbytes quantizes, or whose files hold quantized weights, is offloaded.
 
-What it checks: `offload` of a component with `quantize`, or whose files hold quantized weights.
+What it checks: `offload` of a component with `quantize: {method: bitsandbytes}`, or whose files hold quantized weights.
+What torchao quantizes may be offloaded: its weights are moved as a whole, with their scales.
 
-Why it matters: a quantized weight is several tensors in one, which the exchange of weights between host and device does
-not carry over; bitsandbytes refuses to leave the device.
+Why it matters: bitsandbytes quantizes a weight when it first comes to a device and keeps what it needs beside it; the
+libraries leave 8-bit weights where they are unless newer versions meet, and how 4-bit ones rest in pinned memory could
+not be tried here without an accelerator.
 
-Example: `components: {text_encoder: {quantize: {method: torchao}}}` with
+Example: `components: {text_encoder: {quantize: {method: bitsandbytes}}}` with
 `parallel: {components: {text_encoder: {offload: model}}}`
 
-Use instead: one of the two
+Use instead: `quantize: {method: torchao}`, or one of the two
 
-Source: our own; diffusers 0.42.1, `quantizers/bitsandbytes/bnb_quantizer.py:84` (rows QNT-04, OFF-08).
+Source: diffusers 0.42.1, `pipelines/pipeline_utils.py:1244` (8-bit models get no hook before bitsandbytes 0.48) and
+`quantizers/bitsandbytes/bnb_quantizer.py:84`; huggingface/blog@0b53cb1 `diffusers-quantization.md` offloads torchao's
+(rows QNT-04, OFF-08).
 """
 
 from __future__ import annotations
@@ -18,24 +22,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dcompile.core.diagnostics import Diagnostic
+from dcompile.memory.offloading import can_rest
 from dcompile.rules.rule import Rule, Subject, error
 
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
     for name, own in subject.parallel.components.items():
-        facts = subject.facts.model.components.get(name)
-        if own.offload is None or facts is None:
+        if own.offload is None or can_rest(subject.recipe, subject.facts.model, name):
             continue
         component = subject.recipe.components.get(name)
-        published = isinstance(facts.config.get("quantization_config"), dict)
-        if published or (component is not None and component.quantize is not None):
-            path = ("parallel", "components", name, "offload")
-            yield error(
-                "DC435",
-                f"`{name}` is quantized, and quantized weights stay on their device",
-                "use one of the two",
-                path,
-            )
+        by_recipe = component is not None and component.quantize is not None
+        yield error(
+            "DC435",
+            f"`{name}` is quantized, and its weights stay on their device",
+            "use `quantize: {method: torchao}`, or one of the two" if by_recipe else "use one of the two",
+            ("parallel", "components", name, "offload"),
+        )
 
 
 RULE = Rule("DC435", check)

@@ -18,13 +18,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dcompile.core.diagnostics import Diagnostic
-from dcompile.memory.offloading import can_be_offloaded
+from dcompile.memory.offloading import can_be_offloaded, can_rest
 from dcompile.rules.rule import Rule, Subject, error
 
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
     splits = subject.splits
-    can = [f"`{name}`" for name in splits.components if can_be_offloaded(splits, name)]
+    recipe, model = subject.recipe, subject.facts.model
+    can = [
+        f"`{name}`" for name in splits.components if can_be_offloaded(splits, name) and can_rest(recipe, model, name)
+    ]
     for name in sorted(splits.offloaded):
         if can_be_offloaded(splits, name):
             continue
