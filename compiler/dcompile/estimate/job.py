@@ -10,6 +10,7 @@ from dcompile.estimate.offload import offload_seconds
 from dcompile.estimate.step import StepSeconds, branch_calls, step_seconds
 from dcompile.estimate.unpack import unpack_work
 from dcompile.estimate.work import decode_flops, encoder_flops
+from dcompile.facts.prompts import Row
 from dcompile.facts.resolve import Facts
 from dcompile.layout.pictures import encoded_sizes
 from dcompile.layout.placement import Placement, place
@@ -57,7 +58,7 @@ def estimate(recipe: Recipe, facts: Facts, splits: Splits, state: str = "eager")
         return {}
     load = _load_seconds(recipe, facts, splits)
     seconds: dict[str, float] = {}
-    keys = [str((sorted((name, str(value)) for name, value in row.args.items()), row.images)) for row in facts.rows]
+    keys = [_key(row) if row.args or row.images else "" for row in facts.rows]
     for key, row in zip(keys, facts.rows, strict=True):
         if key not in seconds:
             call = _call(recipe_of_row(recipe, row), facts, splits, placement, state) if row.args or row.images else own
@@ -75,6 +76,11 @@ def estimate(recipe: Recipe, facts: Facts, splits: Splits, state: str = "eager")
         "load_seconds": load,
         "total_seconds": load + calls * mean,
     }
+
+
+def _key(row: Row) -> str:
+    """Rows of which it is the same take as long."""
+    return str((sorted((name, str(value)) for name, value in row.args.items()), row.images))
 
 
 def pipeline_calls(recipe: Recipe, facts: Facts, data: int) -> int:

@@ -114,6 +114,10 @@ def rows_by_shape(facts: Facts) -> list[Row]:
     sizes = {name: (picture.height_px, picture.width_px) for name, picture in facts.pictures.items()}
     first: dict[tuple[str, ...], Row] = {}
     for row in facts.rows:
+        if not row.args and row.images is None:  # most rows, and this is asked for every plan
+            if () not in first:
+                first[()] = row
+            continue
         own: tuple[str, ...] = ()
         if has_own_shape(row):
             # As text: what a column holds is not checked yet, and may have no hash.

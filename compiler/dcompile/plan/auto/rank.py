@@ -7,7 +7,8 @@ say what that takes, or whether the host has room for it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from dcompile.plan.auto.judge import Judged
 
@@ -23,10 +24,16 @@ def rank(judged: Sequence[Judged]) -> list[Judged]:
         alike = (one for one in fitting if standing(one) == kind)
         pool = sorted(alike, key=_by_time)
         while pool:
-            best = min((one for one in pool if one.time <= pool[0].time * (1 + ALIKE)), key=_by_ease)
+            best = min(_as_fast(pool), key=_by_ease)
             ordered.append(best)
             pool.remove(best)
     return ordered
+
+
+def _as_fast(pool: Sequence[Judged]) -> Iterator[Judged]:
+    """Of plans by their time those that take as long as the first."""
+    limit = pool[0].time * (1 + ALIKE)
+    return takewhile(lambda one: one.time <= limit, pool)
 
 
 def standing(one: Judged) -> tuple[bool, bool]:
