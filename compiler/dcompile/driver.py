@@ -11,12 +11,13 @@ recipe (`further_errors`). Nothing here writes a file or imports torch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from dcompile.core.diagnostics import Diagnostic, Severity, has_errors
+from dcompile.core.diagnostics import Path as FieldPath
 from dcompile.emit.plan_json import plan_document
 from dcompile.facts.resolve import Facts, resolve
 from dcompile.lower.program import Program, lower
@@ -32,6 +33,9 @@ from dcompile.source.document import Document
 from dcompile.source.files import read_text
 from dcompile.source.read import read_bytes
 from dcompile.source.suppressions import Ignored
+
+OF_THE_PIPELINE = {"DC306", "DC330", "DC361", "DC362", "DC365", "DC366", "DC367", "DC416", "DC417", "DC442"}
+"""What is wrong for one pipeline class and right for another: not to be said where the class is not clear."""
 
 
 @dataclass(frozen=True)
@@ -130,8 +134,20 @@ def further_errors(document: Document, found: tuple[Diagnostic, ...], root: Path
             same = (item for item in said[0] if all(item in others for others in said[1:]))
             # Rows that cannot be read may have the pictures that nothing else names.
             unread = {NEEDS_PICTURES} if ("run", "prompts") in places else set()
-            more += tuple(item for item in same if item.path not in places and item.code not in unread)
+            if places & {("model", "pipeline"), ("run", "task")}:
+                unread |= OF_THE_PIPELINE
+            news = tuple(item for item in same if item.path not in places and item.code not in unread)
+            more += tuple(replace(item, path=_as_written(item.path, found)) for item in news)
     return more
+
+
+def _as_written(path: FieldPath, found: tuple[Diagnostic, ...]) -> FieldPath:
+    """Where a field stands in the recipe that was read as if its mistakes were mended."""
+    for item in found:
+        new = item.new_path
+        if new is not None and path[: len(new)] == new:
+            return (*item.path, *path[len(new) :])
+    return path
 
 
 def _errors_of_facts(recipe: Recipe, root: Path) -> tuple[Diagnostic, ...]:

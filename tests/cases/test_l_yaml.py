@@ -110,7 +110,7 @@ def test_case_142_broken_yaml_and_missing_files(tmp_path: Path, capsys: pytest.C
     file = tmp_path / "recipe.yaml"
     file.write_text("version: 1\n  model: x\n", encoding="utf-8")
     assert main(["check", str(file)]) == 1
-    assert capsys.readouterr().out.startswith(f"{file}:2:8: error DC101 ")
+    assert capsys.readouterr().out.startswith(f"{file}:2:3: error DC101 ")
     assert main(["check", str(tmp_path / "none.yaml")]) == 2
     assert capsys.readouterr().err == f"dcompile: {tmp_path / 'none.yaml'}: No such file or directory\n"
 

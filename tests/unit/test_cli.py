@@ -152,9 +152,24 @@ def test_skip_foreign(cli, tmp_path: Path) -> None:
     done = cli("check", "--skip-foreign", "compose.yaml", FLUX)
     assert done.code == 0
     assert "compose.yaml: skipped" in done.err
-    for text in ("version: 1\nmodel: {}\n", "extends: missing.yaml\n", "", "- a\n"):
+    for text in (
+        "version: 1\nmodel: {}\n",
+        "extends: missing.yaml\n",
+        "",
+        "version: 1\nmodle: {}\nrun: {prompts: [a]}\n",  # a slip makes it no foreign file
+        "version: 1\nmodel: {}\nrun\n",
+        "version: 1\nmodel: &m {}\n---\na: b\n",
+        "extends: {{ base }}\n",
+        "{version: 1, model: ",
+    ):
         (tmp_path / "ours.yaml").write_text(text, encoding="utf-8")
         assert cli("check", "--skip-foreign", "ours.yaml").code == 1, text
+    for text in ("a: &x 1\nb: *x\n---\nc: 2\n", "- a\n", "kind: {{ .Values.kind }}\n", "version: '3'\nx: !tag y\n"):
+        (tmp_path / "theirs.yaml").write_text(text, encoding="utf-8")
+        assert cli("check", "theirs.yaml").code == 1, text
+        assert cli("check", "--skip-foreign", "theirs.yaml").code == 0, text
+    (tmp_path / "ours.yaml").write_bytes("version: 1\nmodel: {}\n".encode("utf-16"))
+    assert cli("check", "--skip-foreign", "ours.yaml").code == 1
 
 
 def test_compile_writes_a_bundle(cli, tmp_path: Path) -> None:
@@ -232,8 +247,18 @@ def test_hardware(cli) -> None:
     assert rows["h100-sxm-80gb"]["memory_bytes"] == 81_559 * 2**20
 
 
+def test_a_slip_in_a_command_is_no_recipe(cli, tmp_path: Path) -> None:
+    done = cli("chek", FLUX)
+    assert (done.code, done.out) == (2, "")
+    assert "did you mean `check`?" in done.err
+    assert "No such file" in cli("recipe").err
+    (tmp_path / "chek").write_text("version: 1\n", encoding="utf-8")
+    assert cli("chek").code == 1
+
+
 def test_explain(cli) -> None:
     done = cli("explain", "dc401")
+    assert cli("explain", "401").out == cli("explain", "heads-not-divisible").out == done.out
     assert done.code == 0
     assert done.out.startswith("DC401 heads-not-divisible\n")
     assert "Use instead:" in done.out

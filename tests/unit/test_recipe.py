@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from dcompile.core.diagnostics import Diagnostic
+from dcompile.core.diagnostics import Diagnostic, Severity, has_errors
 from dcompile.core.units import parse_bytes
 from dcompile.recipe.canonical import canonical, recipe_digest
 from dcompile.recipe.decode import decode
@@ -39,6 +39,11 @@ def places(document: Document, found: tuple[Diagnostic, ...]) -> list[tuple[str,
     ("text", "expected", "said"),
     [
         ("run: {}\n", [("DC202", 1, 1), ("DC202", 1, 1)], "needs the key `version`"),
+        ("version: 1\nmodle: {id: a}\n", [("DC201", 2, 1)], "did you mean `model`?"),
+        ("versoin: 1\nmodel: {id: a}\n", [("DC201", 1, 1)], "did you mean `version`?"),
+        ("version: 1\nmodel: {idd: a}\n", [("DC201", 2, 9)], "did you mean `id`?"),
+        ("version: 1\nmodel_id: a\n", [("DC201", 2, 1)], "in a recipe this is `model.id`"),
+        (HEAD + "parallel: {tensor: {degre: 2}}\n", [("DC201", 3, 21)], "did you mean `degree`?"),
         ("version: 1\nmodel: {}\n", [("DC210", 2, 1)], "neither `id` nor `path`"),
         ("version: 1\nmodel: {id: a, path: b}\n", [("DC210", 2, 16)], "both `id` and `path`"),
         ("version: 2\nmodel: {id: a}\n", [("DC204", 1, 10)], "this dcompile reads 1"),
@@ -89,6 +94,10 @@ def places(document: Document, found: tuple[Diagnostic, ...]) -> list[tuple[str,
         (HEAD + "components: {vae: {dtype: bf16}}\n", [("DC204", 3, 27)], "did you mean `bfloat16`?"),
         (HEAD + "components: {vae: {dtype: torch.float16}}\n", [("DC204", 3, 27)], "did you mean `float16`?"),
         (HEAD + "components: {vae: 3}\n", [("DC203", 3, 19)], "must be a mapping"),
+        (HEAD + "components: {t: {quantize: nf4}}\n", [("DC203", 3, 28)], "write it like `quantize: {method: torchao"),
+        (HEAD + "parallel: {context: 4}\n", [("DC203", 3, 21)], "write it like `context: {ulysses: "),
+        (HEAD + "requires: '>=0.42'\n", [("DC203", 3, 11)], "write it like `requires: {diffusers: '>=0.42'}`"),
+        (HEAD + "parallel: {tensor: auto}\n", [("DC203", 3, 20)], "write `parallel: auto`"),
         (HEAD + "components: {vae: {tensor: 2}}\n", [("DC207", 3, 20)], "moved to `parallel.components.vae.tensor`"),
         (HEAD + "parallel: {components: {vae: {dtype: x}}}\n", [("DC207", 3, 31)], "moved to `components.vae.dtype`"),
         (HEAD + f"name: {TOKEN}\n", [("DC209", 3, 7)], "holds a token"),
@@ -103,6 +112,22 @@ def test_refused(text: str, expected: list[tuple[str, int, int]], said: str) -> 
     assert places(document, found) == expected
     assert any(said in f"{item.message} | {item.hint}" for item in found), found
     assert not any(word in repr(found) for word in ("pydantic", "Input should", "union", "constrained", TOKEN))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("devices:\n  gpu:\n  per_node: 4\n", [("DC206", 4, 3)]),
+        ("run: {seed: , steps: 3}\n", [("DC206", 3, 7)]),
+        ("components:\n  text_encoder_3:\n", [("DC206", 4, 3)]),
+        ("devices: {gpu: null}\nrun: {seed: ~}\ncomponents: {text_encoder_3: null}\n", []),
+    ],
+)
+def test_a_key_without_a_value_is_not_passed_over(text: str, expected: list[tuple[str, int, int]]) -> None:
+    recipe, document, found = decoded(HEAD + text)
+    assert recipe is not None
+    assert places(document, found) == expected
+    assert all(item.severity is Severity.WARNING for item in found)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +303,7 @@ def judge(text: str) -> None:
         assert faults
         return
     recipe, found = decode(document)
-    assert (recipe is None) is bool((faults and document.faulty) or found)
+    assert (recipe is None) is bool((faults and document.faulty) or has_errors(found))
     for item in found:
         span = document.position(item.path, key=item.is_key)[1]
         assert 1 <= span.line <= text.count("\n") + 1

@@ -72,13 +72,39 @@ def places(found: tuple[Diagnostic, ...]) -> list[tuple[str, int, int]]:
         ("a: x\ufeffy\n", [("DC104", 1, 5)]),
         ("a: 1\n\u00a0b: 1\n", [("DC104", 2, 1)]),
         ("a: b: c\n", [("DC101", 1, 5)]),
-        ("a: [1\n", [("DC101", 2, 1)]),
-        ("a: 'x\n", [("DC101", 2, 1)]),
+        ("a: [1\n", [("DC101", 1, 4)]),
+        ("a: 'x\n", [("DC101", 1, 4)]),
         ("a: @x\n", [("DC101", 1, 4)]),
     ],
 )
 def test_refused(text: str, expected: list[tuple[str, int, int]]) -> None:
     assert places(parse(text, "r.yaml")[1]) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        ("a: 1\n  b: 2\n", (2, 3), "this key lies deeper than line 1"),
+        ("r:\n  a: x # why: so\n\n    b: 2\n", (4, 5), "the indentation fits no key above it"),
+        ("m:\n  id:owner/name\n  b: 2\n", (2, 5), "`id:` has no space"),
+        ("m:\n  b: 2\n  steps:28\n", (3, 8), "`steps:` has no space"),
+        ("m:\n  b: 2\n  steps 28\n  c: 3\n", (3, 3), "a key has no `:`"),
+        ("m\n  b: 2\n", (1, 1), "a key has no `:`"),
+        ("a: ['it's a fox']\n", (1, 9), "behind its closing '"),
+        ('a: ["x" and "y"]\n', (1, 9), "a `[` or `{` is not closed"),
+        ("a: {b: 1\n\n", (1, 4), "this `{` is not closed"),
+        ('a: ["x\nb: 1\n', (1, 5), "a quote is not closed"),
+        ("a: http://x\n  b: 1\n", (2, 3), "this key lies deeper than line 1"),
+        ("a: b: c\n", (1, 5), "a `:` stands where no key can be"),
+        ("a: 0o17\n", (1, 4), "is an octal number"),
+    ],
+)
+def test_the_cause_is_named_where_it_lies(text: str, place: tuple[int, int], words: str) -> None:
+    (found,) = parse(text, "r.yaml")[1]
+    assert found.span is not None
+    assert (found.span.line, found.span.column) == place
+    assert words in found.message
+    assert found.hint
 
 
 @pytest.mark.parametrize(
@@ -296,6 +322,18 @@ def test_files_and_variables(tmp_path: Path, text: str, expected: list[tuple[str
     assert places(found)[:1] == expected
 
 
+@pytest.mark.parametrize("key", ["extends", "devices"])
+def test_no_line_of_another_file_is_shown_through_a_link(tmp_path: Path, key: str) -> None:
+    folder = written(tmp_path, r=f"{key}: link.yaml\n", d="gpu: l4\n")
+    (folder / "secret").write_text("password: x: y\n")
+    (folder / "link.yaml").symlink_to("secret")
+    _, found = read(folder / "r.yaml")
+    assert [(item.code, item.file) for item in found] == [("DC122", str(folder / "r.yaml"))]
+    (folder / "link.yaml").unlink()
+    (folder / "link.yaml").symlink_to("d.yaml")
+    assert "DC122" not in {item.code for item in read(folder / "r.yaml")[1]}
+
+
 def test_a_finding_in_a_base_names_the_way_there(tmp_path: Path) -> None:
     from dcompile.cli.render import locate
     from dcompile.driver import compile_recipe
@@ -360,7 +398,7 @@ def test_line_breaks_of_every_kind_count_alike() -> None:
 
 def test_a_syntax_error_lies_inside_the_file() -> None:
     (found,) = parse("-\n.", "r.yaml")[1]
-    assert (found.code, found.span) == ("DC101", Span(2, 2, 2, 3))
+    assert (found.code, found.span) == ("DC101", Span(2, 1, 2, 2))
 
 
 def test_variables_and_devices_are_filled_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,6 +69,8 @@ def test_an_unused_comment_is_a_warning(tmp_path: Path) -> None:
         ("# dcompile: ignore all -- a reason", "DC350"),
         ("# dcompile: ignore DC40 -- a reason", "DC350"),
         ("# dcompile: skip DC408 -- a reason", "DC350"),
+        ("# dcompile ignore DC408 -- a reason", "DC350"),
+        ("# dcompile: ignore DC999 -- a reason", "DC350"),
         ("# dcompile: ignore DC111 -- a reason", "DC352"),
         ("# dcompile: ignore DC201 -- a reason", "DC352"),
         ("# dcompile: ignore DC351 -- a reason", "DC352"),
@@ -105,6 +107,7 @@ def test_a_comment_counts_in_its_own_file(tmp_path: Path) -> None:
         "a: |\n  # dcompile: ignore\nb: 1\n",
         "a: x# dcompile:ignore\n",
         "a: [1, 2]  # see dcompile: ignore\n",
+        "# dcompile recipes/r.yaml\na: 1  # dcompile ignores it\n",
     ],
 )
 def test_text_is_no_comment(text: str) -> None:

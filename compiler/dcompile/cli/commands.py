@@ -16,6 +16,7 @@ from dcompile.core.diagnostics import Diagnostic, Severity, dotted
 from dcompile.core.units import format_bytes
 from dcompile.driver import Compiled, compile_recipe
 from dcompile.facts.resolve import BROKEN_WEIGHTS
+from dcompile.source.files import read_text
 
 
 def _compile(options: argparse.Namespace, file: str) -> Compiled:
@@ -29,10 +30,10 @@ def overrides(options: argparse.Namespace) -> list[str]:
     return [f"devices={json.dumps(os.path.relpath(options.devices))}", *options.set]
 
 
-def _is_foreign(compiled: Compiled) -> bool:
-    """Whether a file is a mapping that is no recipe: without both `version` and `model`, and no `extends`."""
-    value = compiled.document.value if compiled.document is not None else None
-    return isinstance(value, dict) and "extends" not in value and not {"version", "model"} <= value.keys()
+def _is_foreign(compiled: Compiled, file: str) -> bool:
+    from dcompile.cli.foreign import is_foreign
+
+    return is_foreign(compiled, read_text(Path(file)))
 
 
 def check(options: argparse.Namespace) -> int:
@@ -46,7 +47,7 @@ def check(options: argparse.Namespace) -> int:
             print(f"dcompile: {file}: {error.strerror or error}", file=sys.stderr)
             unreadable = True
             continue
-        if options.skip_foreign and _is_foreign(compiled):
+        if options.skip_foreign and _is_foreign(compiled, file):
             print(f"dcompile: {file}: skipped, it is no recipe", file=sys.stderr)
             continue
         if options.fix or options.diff:
@@ -235,8 +236,9 @@ def explain(options: argparse.Namespace) -> int:
     from dcompile.cli.rule_pages import family_of, text_of
     from dcompile.codes import CODES
 
-    code = options.what.upper()
-    if code in CODES:
+    named = {name: code for code, name in CODES.items()}
+    code = named.get(options.what, f"DC{options.what.upper().removeprefix('DC')}")
+    if code in CODES and not Path(options.what).exists():
         family, where = family_of(code)
         text = f"{text_of(code)}\n\n{said_of(code)}\n\n{family}: {where}."
         if options.format == "json":

@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from dcompile import __version__
 from dcompile.cli import commands, diff, doctor, models, probe
+from dcompile.core.meant import meant
 
 COMMANDS = {
     "check": commands.check,
@@ -112,11 +113,21 @@ def _overrides(made: argparse.ArgumentParser) -> None:
     made.add_argument("--root", action="append", default=[], metavar="DIR", help="where bases of `extends` may lie")
 
 
+def _slip(word: str, known: Iterable[str]) -> str | None:
+    """The command that was meant by a first word that is neither a command nor a recipe."""
+    if os.path.splitext(word)[1] or os.sep in word or os.path.exists(word):
+        return None
+    return meant(word, known)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     known = {*COMMANDS, "compile"}
     if given and not given[0].startswith("-") and given[0] not in known:
+        if (near := _slip(given[0], known)) is not None:
+            print(f"dcompile: there is no command `{given[0]}`; did you mean `{near}`?", file=sys.stderr)
+            return 2
         given.insert(0, "compile")
     options = parser().parse_args(given)
     try:

@@ -23,6 +23,7 @@ FACTS: dict[str, str] = {
     "DC314": "class-not-asked",
     "DC315": "other-version-installed",
     "DC316": "broken-weights",
+    "DC317": "output-format",
     "DC360": "unusable-picture",
     "DC361": "pictures-not-taken",
     "DC362": "picture-count",

@@ -90,6 +90,13 @@ class Diagnostic:
     is_key: bool = False
     fix: Fix | None = None
 
+    @property
+    def new_path(self) -> Path | None:
+        """Where the entry lies after the edit, where that gives it another key or place."""
+        if isinstance(self.fix, Move):
+            return self.fix.to
+        return (*self.path[:-1], self.fix) if self.is_key and isinstance(self.fix, str) else None
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", say(self.message))
         object.__setattr__(self, "hint", say(self.hint, LONGEST_IN_HINT))

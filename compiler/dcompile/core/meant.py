@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 _LONGEST = 200
@@ -18,6 +19,22 @@ def nearest(given: str, known: Iterable[str]) -> str | None:
 
     close = difflib.get_close_matches(given, names, n=1)
     return close[0] if close else None
+
+
+def with_parts(given: str, known: Iterable[str]) -> tuple[str, ...]:
+    """The known names that have every part of one that leaves parts out: `h100-sxm-80gb` for `H100` and `h100 80gb`."""
+    parts = _parts(given) if len(given) <= _LONGEST else set()
+    return tuple(name for name in known if parts and parts <= _parts(name))
+
+
+def of_some_owner(given: str, known: Iterable[str]) -> str | None:
+    """The known hub id whose name, without its owner, a name is: `black-forest-labs/FLUX.1-dev` for `flux.1-dev`."""
+    alike = [name for name in known if "/" in name and _bare(name.partition("/")[2]) == _bare(given)]
+    return alike[0] if _bare(given) and len(alike) == 1 else None
+
+
+def _parts(name: str) -> set[str]:
+    return set(re.findall(r"[a-z0-9]+", name.lower()))
 
 
 def meant(given: str, known: Iterable[str]) -> str | None:

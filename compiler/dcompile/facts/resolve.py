@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dcompile.core.diagnostics import Diagnostic, Severity, bounded, has_errors
-from dcompile.core.meant import meant, nearest
+from dcompile.core.meant import meant, nearest, of_some_owner, with_parts
 from dcompile.core.units import format_bytes, parse_bytes
 from dcompile.facts import registry
 from dcompile.facts.adapters import AdapterFacts, adapter_facts
@@ -30,6 +30,9 @@ _HOW_TO_ADD = (
     "`dcompile models` lists what is known; for a fine-tune add `like: <known id>`; where its files are, "
     "`dcompile models add <folder or id>` writes its facts beside the recipes"
 )
+
+MOST_SHOWN = 6
+"""Names that a hint lists at most."""
 
 BROKEN_WEIGHTS = "DC316"
 """A weight file that is missing or broken: a fault of the machine as much as of the recipe."""
@@ -81,15 +84,14 @@ class Facts:
 def _unknown(
     code: str, what: str, name: str, known: tuple[str, ...], path: tuple[str | int, ...], hint: str
 ) -> Diagnostic:
-    near = nearest(name, known)
-    return Diagnostic(
-        code,
-        Severity.ERROR,
-        f"`{name}` is not a known {what}",
-        f"did you mean `{near}`? {hint}" if near else hint,
-        path,
-        fix=meant(name, known),
-    )
+    only = meant(name, known) or of_some_owner(name, known)
+    parts = () if only else with_parts(name, known)
+    near = only or (parts[0] if len(parts) == 1 else None if parts else nearest(name, known))
+    if near is not None:
+        hint = f"did you mean `{near}`? {hint}"
+    elif parts:
+        hint = f"say which: {', '.join(f'`{one}`' for one in parts[:MOST_SHOWN])}; {hint}"
+    return Diagnostic(code, Severity.ERROR, f"`{name}` is not a known {what}", hint, path, fix=only)
 
 
 def _model(recipe: Recipe, root: Path) -> tuple[ModelFacts | None, list[Diagnostic]]:
@@ -101,6 +103,8 @@ def _model(recipe: Recipe, root: Path) -> tuple[ModelFacts | None, list[Diagnost
         try:
             return facts_of_path(root / model.path, model.variant), []
         except FactsError as error:
+            if not has_path(root, model.path) and model.path in registry.known_models():
+                error = FactsError(error.message, f"`{model.path}` is the id of a known model: write it under `id`")
             return None, [_unusable(error, ("model", "path"))]
     name = model.id or ""
     if name not in registry.known_models() and find(name, root) is None:
@@ -110,7 +114,17 @@ def _model(recipe: Recipe, root: Path) -> tuple[ModelFacts | None, list[Diagnost
                 return replace(facts_of_path(snapshot, model.variant), id=name), []
             except FactsError as error:
                 return None, [_unusable(error, ("model", "id"))]
-    return _named(name, root, ("model", "id"), _HOW_TO_ADD)
+    is_here = has_path(root, name)
+    hint = f"`{name}` lies beside the recipe: write it under `path`" if is_here else _HOW_TO_ADD
+    return _named(name, root, ("model", "id"), hint)
+
+
+def has_path(root: Path, name: str) -> bool:
+    """Whether a relative or absolute path leads to something; not where it is none at all."""
+    try:
+        return (root / name).exists()
+    except (OSError, ValueError):  # longer than a path can be, or with a character that none can have
+        return False
 
 
 def facts_of_path(path: Path, variant: str | None = None) -> ModelFacts:

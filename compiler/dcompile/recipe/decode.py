@@ -6,12 +6,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dcompile.core.diagnostics import MAX_FINDINGS, Add, Diagnostic, Path, bounded, dotted, has_errors
+from dcompile.core.diagnostics import MAX_FINDINGS, Add, Diagnostic, Path, Severity, bounded, dotted, has_errors
 from dcompile.core.safe_text import TOKEN
 from dcompile.core.units import parse_bytes
+from dcompile.recipe.examples import EXAMPLES
 from dcompile.recipe.faults import fault
 from dcompile.recipe.model import Recipe
-from dcompile.recipe.sections import fields, section_at
+from dcompile.recipe.sections import field_at, fields, section_at
 from dcompile.recipe.suggest import unknown_key
 from dcompile.recipe.values import either, expected, hint_for, right_text, show
 from dcompile.source.document import Document, get, items
@@ -34,8 +35,10 @@ def decode(document: Document) -> tuple[Recipe | None, tuple[Diagnostic, ...]]:
         return None, tuple(diagnostic for diagnostic in found if diagnostic.path == ("version",))
     try:
         recipe = Recipe.model_validate(document.value)
+        taken = {diagnostic.path for diagnostic in found}
+        found += [diagnostic for diagnostic in _without_value(document) if diagnostic.path not in taken]
     except ValidationError as error:
-        found = _sentences(document, error, found) + found
+        found = _sentences(document, error, found)
     kept: dict[tuple[Path, str, str], Diagnostic] = {}
     for diagnostic in found:
         parts = enumerate(diagnostic.path, 1)
@@ -52,12 +55,16 @@ def decode(document: Document) -> tuple[Recipe | None, tuple[Diagnostic, ...]]:
 
 
 def _sentences(document: Document, error: ValidationError, known: list[Diagnostic]) -> list[Diagnostic]:
-    """One diagnostic for each value that pydantic refused."""
+    """One diagnostic for each value that pydantic refused, and those that were known before.
+
+    A key that is missing under its own name and must have been meant by another is one mistake.
+    """
     taken = {diagnostic.path for diagnostic in known}
     at: dict[Path, list[dict[str, Any]]] = {}
     for item in error.errors(include_url=False, include_input=False, include_context=True):
         at.setdefault(_written(document.value, item), []).append(dict(item))
     found: list[Diagnostic] = []
+    missing: list[Path] = []
     searches = 0
     parents = {path[:length] for path in at for length in range(len(path))}
     for path, errors in at.items():
@@ -72,10 +79,13 @@ def _sentences(document: Document, error: ValidationError, known: list[Diagnosti
             section = get(document.value, path[:-1])
             found.append(unknown_key(path, section, search=searches <= _SEARCHES))
         elif "missing" in kinds:
-            found.append(_missing(path))
+            missing.append(path)
         else:
             found.append(_wrong(document, path, value, errors))
-    return found
+    misnamed = {diagnostic.new_path for diagnostic in found if diagnostic.new_path is not None}
+    found += [_missing(path) for path in missing if all(to[: len(path)] != path for to in misnamed)]
+    has_source = bool(misnamed & {("model", "id"), ("model", "path")})
+    return found + [item for item in known if not (has_source and (item.code, item.path) == ("DC210", ("model",)))]
 
 
 def _written(value: Any, item: Any) -> Path:
@@ -133,7 +143,41 @@ def _wrong(document: Document, path: Path, value: Any, errors: list[dict[str, An
         if not near and path == ("parallel", "device_map"):
             near = "`balanced` packs whole components; `{transformer: [0, 1]}` cuts one between its blocks"
         return fault("DC204", message, near, path, fix=meant[0] if len(meant) == 1 else None)
-    return fault("DC203", message, hint_for(value, text, kinds, name), path, fix=right_text(value, text, kinds, name))
+    hint = hint_for(value, text, kinds, name)
+    if not hint and kinds & {"model_type", "dict_type"}:
+        hint = _example(path)
+    return fault("DC203", message, hint, path, fix=right_text(value, text, kinds, name))
+
+
+def _example(path: Path) -> str:
+    """A mapping that a field takes, as a hint."""
+    import yaml
+
+    section, field = section_at(path[:-1]), field_at(path)
+    if section is None or field is None:
+        return ""
+    examples = field.examples or EXAMPLES.get(f"{section.__name__}.{path[-1]}", ())
+    mapping = next((one for one in examples if isinstance(one, dict)), None)
+    if mapping is None:
+        return ""
+    shown = yaml.safe_dump({str(path[-1]): mapping}, default_flow_style=True, sort_keys=False, width=200)
+    return f"write it like `{shown.strip()[1:-1]}`"
+
+
+def _without_value(document: Document) -> list[Diagnostic]:
+    """Warnings for keys behind whose colon nothing stands: they count as not given, and were hardly meant so."""
+    return [
+        Diagnostic(
+            "DC206",
+            Severity.WARNING,
+            f"`{dotted(path)}` has nothing after it, so it counts as not given",
+            "write a value, or `null`, or delete the key",
+            path,
+            is_key=True,
+        )
+        for path, text in document.texts.items()
+        if text == "" and path in document.keys and get(document.value, path) is None
+    ]
 
 
 def _near(value: Any, errors: list[dict[str, Any]]) -> list[str]:

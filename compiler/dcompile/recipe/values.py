@@ -72,6 +72,8 @@ def hint_for(value: Any, text: str | None, wanted: set[str], path_text: str) -> 
     if path_text.startswith("parallel.device_map.") and isinstance(value, str):
         number = _device_number(value)
         return f"write {number}" if number else "write the number of a device, such as 0, or a list: [0, 1]"
+    if value == "auto" and path_text.startswith("parallel."):
+        return "write `parallel: auto`, or `parallel: {auto: {fixed: ...}}` beside what is settled"
     right = right_text(value, text, wanted, path_text)
     if "bool_type" in wanted and (isinstance(value, str) or value in (0, 1)):
         return f"write `{name}: {right}`" if right else "write true or false" if isinstance(value, str) else ""

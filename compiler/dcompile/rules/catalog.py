@@ -24,6 +24,7 @@ from dcompile.rules.model import (
     dtypes_differ,
     needs_pictures,
     no_steps_left,
+    output_format,
     output_name,
     picture_count,
     picture_shape,
@@ -86,6 +87,7 @@ from dcompile.rules.rule import Rule, Subject
 
 RULES: tuple[Rule, ...] = (
     output_name.RULE,
+    output_format.RULE,
     requires_unmet.RULE,
     needs_pictures.RULE,
     pictures_not_taken.RULE,
@@ -164,6 +166,7 @@ FIT_RULES: tuple[Rule, ...] = (
 
 JOB_RULES: tuple[Rule, ...] = (
     output_name.RULE,
+    output_format.RULE,
     requires_unmet.RULE,
     unknown_call_argument.RULE,
     size_not_multiple.RULE,

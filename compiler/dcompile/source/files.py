@@ -70,6 +70,9 @@ def load(
     if found is None:
         looked = ", ".join(f"`{folder}`" for folder in (FilePath(beside).parent, *roots))
         return None, [fault(code, f"there is no file `{name}` ({what}) in {looked}", "", span, file, path)]
+    if not os.path.realpath(found).endswith(_SUFFIXES):  # a checker of untrusted files shows no others' lines
+        message = f"`{name}` is a link to what is no YAML file"
+        return None, [fault("DC122", message, f"{what} is a .yaml or .yml file", span, file, path)]
     try:
         data = read_text(found)
     except OSError as error:

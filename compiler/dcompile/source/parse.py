@@ -14,13 +14,16 @@ from dcompile.source.document import Document, Suppression
 from dcompile.source.faults import fault
 from dcompile.source.scalars import clip, resolve
 from dcompile.source.scan import check_text, decode_text, spot
-from dcompile.source.suppressions import find_suppressions
+from dcompile.source.suppressions import WORD, find_suppressions
 
 MAX_DEPTH = 50
 MAX_VALUES = 20_000
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MISSING_SPACE = re.compile(r"([A-Za-z_]\w*):(?=[^\s/])")
+_UNSPACED = re.compile(r"\s*(?:- )?([A-Za-z_]\w*):(?=[^\s/])")
+_ONE_KEY = re.compile(r"\s*(?:- +)?[\w.-]+:\Z")
+_ONE_WORD = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:#.*)?\Z")
 _UNREADABLE = re.compile("[\x00\ud800-\udfff]")
 _INVISIBLE = re.compile("[\u00a0\u200b-\u200f\u2060]")
 _TOO_DEEP = (f"the file is nested deeper than {MAX_DEPTH} levels", "no recipe needs that")
@@ -264,6 +267,9 @@ def _syntax(error: yaml.MarkedYAMLError, text: str, file: str) -> Diagnostic:
         message = "a variable stands without quotes inside `[ ]` or `{ }`"
         return fault("DC101", message, "put the text in quotes: '${NAME}'", span, file)
     context = error.context_mark
+    if (better := _cause(problem, lines, row, column, context)) is not None:
+        message, hint, span = better
+        return fault("DC101", message, hint, span, file)
     for start, message, hint in _WORDS:
         if problem.startswith(start):
             if context is not None and context.line != mark.line:
@@ -274,6 +280,44 @@ def _syntax(error: yaml.MarkedYAMLError, text: str, file: str) -> Diagnostic:
     if line[column : column + 1] in ("@", "`", "%"):
         return fault("DC101", "text cannot start with this character", "put the text in quotes", span, file)
     return fault("DC101", f"the text is not YAML: {problem}", "", span, file)
+
+
+def _cause(problem: str, lines: list[str], row: int, column: int, context: Any) -> tuple[str, str, Span] | None:
+    """Message, hint and place of a mistake that lies before the place where the parser stumbled."""
+
+    def at(line: int, start: int) -> Span:
+        return Span(line + 1, start + 1, line + 1, start + 2)
+
+    if problem.startswith("could not find expected ':'") and context is not None:
+        if (key := _UNSPACED.match(lines[context.line])) is not None:
+            return *_no_space(key[1]), at(context.line, key.end(1))
+        return "a key has no `:` after it", "write `key: value`", at(context.line, context.column)
+    if problem.startswith("found unexpected end of stream") and context is not None:
+        return "a quote is not closed", "close it", at(context.line, context.column)
+    is_end = not any(line.strip() for line in (lines[row][column:], *lines[row + 1 :]))
+    if problem.startswith("did not find expected ',' or") and is_end and context is not None:
+        opening = lines[context.line][context.column : context.column + 1]
+        return f"this `{opening}` is not closed", "close it", at(context.line, context.column)
+    if problem.startswith("mapping values are not allowed") and ": " not in lines[row][:column].split("#")[0]:
+        above = next((at for at in range(row - 1, -1, -1) if lines[at].split("#")[0].strip()), None)
+        if above is None or not _ONE_KEY.match(lines[row][: column + 1]):
+            return None
+        if (key := _UNSPACED.match(lines[above])) is not None:
+            return *_no_space(key[1]), at(above, key.end(1))
+        if (word := _ONE_WORD.match(lines[above])) is not None:
+            return "a key has no `:` after it", "write `key: value`", at(above, word.start(1))
+        indent = len(lines[row]) - len(lines[row].lstrip())
+        message = f"this key lies deeper than line {above + 1}, which has a value of its own already"
+        return message, "line the key up with its neighbours", at(row, indent)
+    if problem.startswith("did not find expected ',' or") and lines[row][max(0, column - 1) : column] in ("'", '"'):
+        quote = lines[row][column - 1]
+        inside = "''" if quote == "'" else '\\"'
+        return f"text goes on behind its closing {quote}", f"write {inside} for a {quote} in the text", at(row, column)
+    return None
+
+
+def _no_space(key: str) -> tuple[str, str]:
+    return f"`{clip(key)}:` has no space after its colon", f"write `{clip(key)}: ...`"
 
 
 def parse(text: bytes | str, file: str, *, root: bool = True) -> tuple[Document | None, tuple[Diagnostic, ...]]:
@@ -297,7 +341,7 @@ def parse(text: bytes | str, file: str, *, root: bool = True) -> tuple[Document 
         value, seen = builder.document()
         if "\t" in decoded:
             builder.check_tabs()
-        if "dcompile:" in decoded:
+        if f"{WORD}:" in decoded or f"{WORD} ignore" in decoded:
             suppressions, faults = find_suppressions(decoded, file, builder.comments())
             builder.faults += bounded(faults)
     except _StopError:

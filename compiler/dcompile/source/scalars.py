@@ -78,8 +78,8 @@ def _based(shown: str, match: re.Match[str]) -> Fault:
     digits = digits.replace("_", "").lstrip("0") or "0"
     base = {"x": 16, "o": 8, "b": 2}[letter.lower()]
     plain = f"{sign.replace('+', '')}{int(digits, base)}" if len(digits) <= 64 else ""
-    name = {16: "hexadecimal", 8: "octal", 2: "binary"}[base]
-    return _ambiguous(shown, f"is a {name} number, which not every reader takes for one", plain)
+    name = {16: "a hexadecimal number", 8: "an octal number", 2: "a binary number"}[base]
+    return _ambiguous(shown, f"is {name}, which not every reader takes for one", plain)
 
 
 def _ambiguous(shown: str, why: str, plain: str, *, agreed: bool = True) -> Fault:

@@ -11,14 +11,17 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
+from dcompile.core.codes import ADVICE, FACTS, MEMORY, PARALLEL
 from dcompile.core.diagnostics import Diagnostic, Severity, Span, bounded
 from dcompile.source.document import Document, Suppression
 from dcompile.source.faults import fault
 
-_MARK = re.compile(r"#\s*dcompile:(.*)")
+WORD = "dcompile"
+_MARK = re.compile(rf"#\s*{WORD}(?::(?P<said>.*)|\s+ignore\b)")
 _CODE = re.compile(r"DC\d{3}\Z")
 _EXAMPLE = "write `# dcompile: ignore DC503 -- and the reason`"
 _MEMORY = "DC5"
+_KNOWN = {*FACTS, *PARALLEL, *MEMORY, *ADVICE}
 _NEVER = ("DC1", "DC2", "DC35")
 
 
@@ -43,7 +46,7 @@ def find_suppressions(
         if match is None:
             continue
         span = Span(number, column + 1, number, len(lines[number - 1].rstrip()) + 1)
-        codes, wrong = _codes(match[1])
+        codes, wrong = _codes(match["said"])
         if wrong is not None:
             faults.append(fault(*wrong, span, file))
             continue
@@ -52,8 +55,10 @@ def find_suppressions(
     return tuple(found), faults
 
 
-def _codes(text: str) -> tuple[tuple[str, ...], tuple[str, str, str] | None]:
-    """The codes of what follows `dcompile:`, or code, message and hint of what is wrong with it."""
+def _codes(text: str | None) -> tuple[tuple[str, ...], tuple[str, str, str] | None]:
+    """The codes of what follows `dcompile:`, or code, message and hint of what is wrong with it; None without colon."""
+    if text is None:
+        return (), ("DC350", "`dcompile ignore` lacks a colon, so it ignores nothing", _EXAMPLE)
     words, dashes, reason = text.strip().partition("--")
     verb, _, listed = words.strip().partition(" ")
     if verb != "ignore":
@@ -67,6 +72,8 @@ def _codes(text: str) -> tuple[tuple[str, ...], tuple[str, str, str] | None]:
         if code.startswith(_NEVER):
             message = f"`{code}` cannot be ignored: it is about the text or the shape of the recipe"
             return (), ("DC352", message, "delete the comment and mend the fault")
+        if code not in _KNOWN:
+            return (), ("DC350", f"there is no code `{code}`", "take the code from the finding that is to be ignored")
     if not dashes or not reason.strip():
         return (), ("DC350", f"`dcompile: ignore {', '.join(codes)}` gives no reason", _EXAMPLE)
     return codes, None

@@ -19,13 +19,14 @@ from dcompile.core.diagnostics import Diagnostic
 from dcompile.facts.types import ModelFacts
 from dcompile.facts.uses import fitting, of_task, tasks, use_of
 from dcompile.layout.pictures import where_named
+from dcompile.rules.model.needs_pictures import GIVEN
 from dcompile.rules.rule import Rule, Subject, error
 
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
     where, model = where_named(subject.recipe, subject.facts), subject.facts.model
-    if where is None:
-        return
+    if where is None or any(name != GIVEN for name in model.pictures):
+        return  # DC330 is the cause where the call wants pictures by other names
     use = use_of(model.pipeline)
     if use is not None and use.pictures == "several" and model.conditions is None:
         message = f"what {model.pipeline} does with several pictures is not known, so nothing here can count them"

@@ -23,6 +23,19 @@ from dcompile.core.meant import meant, nearest
 from dcompile.layout.attention import Use, attention_backends, attention_use, has_choice, legal_backends, refusal
 from dcompile.rules.rule import Rule, Subject, error
 
+OTHER_NAMES = {
+    "flash_attn": "flash",
+    "flash_attention": "flash",
+    "flash_attention_2": "flash",
+    "flash_attn_3": "_flash_3",
+    "flash_attention_3": "_flash_3",
+    "sage_attn": "sage",
+    "sage_attention": "sage",
+    "sageattention": "sage",
+    "sdpa": "native",
+}
+"""What transformers and the packages themselves call them."""
+
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
     for name, split in subject.splits.components.items():
@@ -39,7 +52,8 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         elif backend is None:
             continue
         elif backend not in attention_backends():
-            near, only = nearest(backend, attention_backends()), meant(backend, attention_backends())
+            only = OTHER_NAMES.get(backend.lower()) or meant(backend, attention_backends())
+            near = only or nearest(backend, attention_backends())
             hint = f"did you mean `{near}`?" if near else f"use {', '.join(legal)}"
             fix = only if only in legal else None
             yield error("DC410", f"`{backend}` is not an attention backend", hint, path, fix=fix)

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 
 from dcompile.core.diagnostics import Diagnostic
 from dcompile.facts.types import ComponentFacts
+from dcompile.layout.attention import ALWAYS_MASKED
 from dcompile.rules.rule import Rule, Subject, error
 
 PIPELINES = {
@@ -42,6 +43,14 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         if why is not None:
             hint = "use `tensor` or `data`" if facts.tensor_plan else "use `data` or `device_map`"
             yield error("DC417", f"`context` cannot be used: {why}", hint, split.where)
+
+
+def is_refused(subject: Subject, name: str) -> bool:
+    """Whether no degree, size or mode of `context` serves a component, so that no other rule need judge them."""
+    model = subject.facts.model
+    facts = model.components[name]
+    is_masked = name in model.denoisers and facts.class_name in ALWAYS_MASKED  # DC416
+    return not facts.context_plan or is_masked or _why(model.pipeline, facts) is not None  # DC406, DC417
 
 
 def _why(pipeline: str, facts: ComponentFacts) -> str | None:

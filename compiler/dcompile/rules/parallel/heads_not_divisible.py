@@ -24,6 +24,7 @@ from dcompile.layout.attention import attention_use, legal_backends
 from dcompile.layout.degrees import key_value_heads, tensor_degrees, unified
 from dcompile.layout.splits import Split
 from dcompile.layout.tokens import divisors, say_choices
+from dcompile.rules.parallel.context_plan_unusable import is_refused
 from dcompile.rules.rule import Rule, Subject, error
 
 
@@ -41,7 +42,7 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
                     message = f"{count} {kind} of `{name}` cannot be divided by tensor {split.tensor}"
                     yield error("DC401", message, f"use {say_choices(tensor_degrees(facts))}", split.where)
                     break
-        if split.ulysses > 1 and heads % split.ulysses and facts.context_plan:  # DC406 is the cause otherwise
+        if split.ulysses > 1 and heads % split.ulysses and not is_refused(subject, name):
             path = (*split.where, "ulysses")
             padding, of_a_rank = -heads % split.ulysses, -(-heads // split.ulysses)
             if not split.uneven:

@@ -52,12 +52,14 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         return
     needed = splits.ranks * splits.named_devices
     if total is not None and needed > total and splits.is_one_mesh:  # DC415 is the cause otherwise
-        axes = " x ".join(f"{axis} {degree}" for axis, degree in splits.mesh.items()) or "the device map"
-        of_each = f" x {splits.named_devices} devices each" if splits.named_devices > 1 else ""
-        message = f"the plan needs {needed} devices ({axes}{of_each}), and there are {total}"
+        axes = [f"{axis} {degree}" for axis, degree in splits.mesh.items()]
+        if splits.named_devices > 1:
+            axes.append(f"the devices 0 to {splits.named_devices - 1} of a replica")
+        message = f"the plan needs {needed} devices ({' x '.join(axes)}), and there are {total}"
+        lower = "name lower devices" if splits.ranks == 1 else "lower a degree"
         nodes = subject.facts.devices.nodes
         more = f"devices.nodes: {-(-needed // (total // nodes))}" if nodes > 1 else f"devices.per_node: {needed}"
-        yield error("DC407", message, f"lower a degree, or set `{more}`", ("parallel",))
+        yield error("DC407", message, f"{lower}, or set `{more}`", ("parallel",))
     elif splits.is_one_mesh:
         yield from _nodes(subject, splits.named_devices)
 

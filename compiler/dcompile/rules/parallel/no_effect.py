@@ -1,7 +1,7 @@
 """A setting that changes nothing.
 
-What it checks: `context` without a degree, `devices.ids` on a CPU, `attention` of a component whose layers have no
-choice of backend, `quantize` of one without linear layers.
+What it checks: `context` without a degree, `seed` beside `seeds`, `fps` of pictures, `devices.ids` on a CPU,
+`attention` of a component whose layers have no choice of backend, `quantize` of one without linear layers.
 
 Why it matters: what is asked for and silently left out is found last.
 
@@ -36,6 +36,12 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         message = "`ids` has no effect on CPU devices"
         hint = f"use `per_node: {len(recipe.devices.ids)}`"
         yield warning("DC420", message, hint, ("devices", "ids"))
+    if recipe.run.seeds is not None and recipe.run.seed is not None:
+        message = "`seed` has no effect: `seeds` has one for each prompt"
+        yield warning("DC420", message, "leave one of the two out", ("run", "seed"))
+    if recipe.output.fps is not None and subject.settings.frames is None:
+        message = f"`fps` has no effect: {subject.facts.model.pipeline} makes pictures"
+        yield warning("DC420", message, "leave it out", ("output", "fps"), fix=Remove())
     for name, component in recipe.components.items():
         facts = subject.facts.model.components.get(name)
         if component is None or facts is None:

@@ -23,6 +23,7 @@ from dcompile.core.diagnostics import Diagnostic
 from dcompile.layout.degrees import UP_TO
 from dcompile.layout.splits import Split
 from dcompile.layout.tokens import divisors, is_countable, say_choices
+from dcompile.rules.parallel.context_plan_unusable import is_refused
 from dcompile.rules.rule import Rule, Subject, error, warning
 
 AROUND_PROMPT = 5
@@ -35,7 +36,7 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
     if not is_countable(model, bool(subject.settings.picture_sizes)):
         return  # DC419 is the cause
     for name, split in subject.splits.components.items():
-        if split.context == 1 or not model.components[name].context_splits_text:
+        if split.context == 1 or not model.components[name].context_splits_text or is_refused(subject, name):
             continue
         if model.family == "qwenimage":
             if split.uneven:

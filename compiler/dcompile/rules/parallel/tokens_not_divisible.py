@@ -20,6 +20,7 @@ from dcompile.core.diagnostics import Diagnostic
 from dcompile.layout.degrees import UP_TO, common_degrees
 from dcompile.layout.splits import Split
 from dcompile.layout.tokens import grid, is_countable, latent_frames, nearest_frames, nearest_sizes, say_choices
+from dcompile.rules.parallel.context_plan_unusable import is_refused
 from dcompile.rules.rule import Rule, Subject, error
 
 
@@ -33,8 +34,8 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
     shape = f"{rows}x{columns}" + (f" in each of {frames} latent frames" if frames > 1 else "")
     if settings.reference_tokens:
         shape += f" and {settings.reference_tokens} of input pictures"
-    planned = (split for name, split in subject.splits.components.items() if model.components[name].context_plan)
-    for split in dict.fromkeys(split for split in planned if split.context > 1):  # DC406 is the cause for the others
+    served = (split for name, split in subject.splits.components.items() if not is_refused(subject, name))
+    for split in dict.fromkeys(split for split in served if split.context > 1):
         degree = split.context
         if split.uneven and count < degree:
             message = f"{count} image tokens ({shape}) are fewer than the {degree} ranks that share them"
@@ -66,8 +67,8 @@ def _hint(subject: Subject, split: Split, count: int) -> str:
         if frames is not None:
             ways.append(f"`frames: {frames}` divides")
     if 1 in (split.ring, split.ulysses) and count >= degree:
-        ways.append("or set `uneven: true`")
-    said = ", ".join(ways)
+        ways.append("set `uneven: true`")
+    said = ", ".join(ways[:-1]) + ", or " + ways[-1] if len(ways) > 1 else "".join(ways) or "leave `context` out"
     return said if choices else f"they have no divisor up to {UP_TO} that serves: {said}"
 
 
