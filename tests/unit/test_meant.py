@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from dcompile.core.flow import flow
 from dcompile.core.meant import of_some_owner, with_parts
 from dcompile.driver import Compiled, compile_recipe
+from dcompile.source.parse import parse
+from hypothesis import given
+from hypothesis import strategies as st
 
 HEAD = "version: 1\nmodel: {id: black-forest-labs/FLUX.1-dev}\n"
 RUN = "run: {prompts: [a red fox]}\n"
@@ -58,19 +63,19 @@ def test_nothing_is_meant_by_nothing() -> None:
 def test_a_folder_as_an_id_and_an_id_as_a_folder(tmp_path: Path) -> None:
     (tmp_path / "weights").mkdir()
     file = tmp_path / "r.yaml"
-    for given, said in (
+    for key, said in (
         ("id: weights", "write it under `path`"),
         ("id: ./weights", "write it under `path`"),
         ("path: black-forest-labs/FLUX.1-dev", "write it under `id`"),
     ):
-        file.write_text(f"version: 1\nmodel: {{{given}}}\n{RUN}", encoding="utf-8")
+        file.write_text(f"version: 1\nmodel: {{{key}}}\n{RUN}", encoding="utf-8")
         (found,) = compile_recipe(file).diagnostics
         assert said in found.hint
 
 
 def test_attention_backends_by_the_names_of_others(compiled: Callable) -> None:
-    for given, meant in (("flash_attn", "flash"), ("sdpa", "native"), ("flash_attention_3", "_flash_3")):
-        text = HEAD + f"devices: {{gpu: h100-sxm-80gb}}\ncomponents: {{transformer: {{attention: {given}}}}}\n" + RUN
+    for named, meant in (("flash_attn", "flash"), ("sdpa", "native"), ("flash_attention_3", "_flash_3")):
+        text = HEAD + f"devices: {{gpu: h100-sxm-80gb}}\ncomponents: {{transformer: {{attention: {named}}}}}\n" + RUN
         assert only(compiled(text)) == ("DC410", f"did you mean `{meant}`?", meant)
 
 
@@ -86,3 +91,20 @@ def test_pictures_are_not_judged_by_a_pipeline_that_was_not_meant() -> None:
     text += "run: {prompts: [a red fox], images: [fox.png]}\n"
     file = Path(__file__).parents[1] / "golden" / "pictures" / "r.yaml"
     assert only(compile_recipe(file, text=text.encode()))[0] == "DC363"
+
+
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers(-(2**62), 2**62)
+        | st.text(st.characters(codec="ascii", min_codepoint=32)),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab-: ", min_size=1), inner, max_size=3),
+        max_leaves=8,
+    )
+)
+def test_a_value_on_one_line_is_read_back(value: Any) -> None:
+    document, faults = parse(f"a: {flow(value)}\n", "r.yaml")
+    assert faults == ()
+    assert document is not None
+    assert document.value == {"a": value}

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dcompile.core.diagnostics import MAX_FINDINGS, Add, Diagnostic, Path, Severity, bounded, dotted, has_errors
+from dcompile.core.flow import flow
 from dcompile.core.safe_text import TOKEN
 from dcompile.core.units import parse_bytes
 from dcompile.recipe.examples import EXAMPLES
@@ -151,8 +152,6 @@ def _wrong(document: Document, path: Path, value: Any, errors: list[dict[str, An
 
 def _example(path: Path) -> str:
     """A mapping that a field takes, as a hint."""
-    import yaml
-
     section, field = section_at(path[:-1]), field_at(path)
     if section is None or field is None:
         return ""
@@ -160,8 +159,7 @@ def _example(path: Path) -> str:
     mapping = next((one for one in examples if isinstance(one, dict)), None)
     if mapping is None:
         return ""
-    shown = yaml.safe_dump({str(path[-1]): mapping}, default_flow_style=True, sort_keys=False, width=200)
-    return f"write it like `{shown.strip()[1:-1]}`"
+    return f"write it like `{path[-1]}: {flow(mapping)}`"
 
 
 def _without_value(document: Document) -> list[Diagnostic]:

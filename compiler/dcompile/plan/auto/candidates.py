@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
+from dcompile.core.flow import flow
 from dcompile.facts.resolve import Facts
 from dcompile.layout.nodes import nodes_of
 from dcompile.layout.placement import cannot_be_cut, place
@@ -79,15 +80,7 @@ Group = tuple[Candidate, ...]
 def plan_text(parallel: Parallel) -> str:
     """`data: 2, context: {ulysses: 4}`; `one device` where nothing is split."""
     value = parallel.model_dump(exclude_none=True, exclude_defaults=True)
-    return ", ".join(f"{key}: {_flow(part)}" for key, part in value.items()) or "one device"
-
-
-def _flow(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_flow(part)}" for key, part in value.items()) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_flow(part) for part in value) + "]"
-    return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
+    return ", ".join(f"{key}: {flow(part)}" for key, part in value.items()) or "one device"
 
 
 def candidates(recipe: Recipe, facts: Facts, bounds: Bounds, total: int) -> Iterator[Group]:
