@@ -107,7 +107,7 @@ def _component(component: ComponentPlan, plan: Plan, facts: ComponentFacts) -> d
         "device": plan.placement.device_of.get(name, 0),
         "blocks": plan.placement.blocks_of.get(name),
         "offload": "model" if split.offload else None,
-        "tensor": _tensor(facts, split) if split.tensor > 1 else None,
+        "tensor": tensor_layout(facts, split) if split.tensor > 1 else None,
         "context": {"ring": split.ring, "ulysses": split.ulysses, "uneven": split.uneven}
         if split.context > 1
         else None,
@@ -120,7 +120,8 @@ def _quantize(own: Component | None) -> dict[str, str] | None:
     return {"method": own.quantize.method, "type": quantized_type(own.quantize)}
 
 
-def _tensor(facts: ComponentFacts, split: Split) -> dict[str, Any]:
+def tensor_layout(facts: ComponentFacts, split: Split) -> dict[str, Any]:
+    """What a rank is told of a component under `tensor`: the hooks by module, and how each split parameter is cut."""
     return {
         "degree": split.tensor,
         "plan": "builtin",
