@@ -14,7 +14,6 @@ pytest.importorskip("torch", reason="the oracle needs the extra `run`")
 import diffusers
 import torch
 from dcompile.driver import compile_recipe
-from dcompile.layout.settings import sequence_tokens
 from dcompile.runtime import generate
 from dcompile.runtime.pictures import load_pictures
 from PIL import Image
@@ -166,6 +165,6 @@ def test_the_denoiser_sees_the_tokens_that_are_counted(name: str, drawn: Path) -
     denoiser.forward = look
     row = program["run"]["rows"][0]
     generate.make(pipeline, [row], program["run"]["call"], "png", images=load_pictures(row, drawn))
-    counted = sequence_tokens(subject.facts.model, subject.settings)
+    counted = subject.settings.sequence_tokens
     assert {shape[1] if len(shape) == 3 else shape[2] * shape[3] for shape in seen} == {counted}
     assert len(seen) == subject.settings.run_steps

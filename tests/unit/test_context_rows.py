@@ -122,7 +122,7 @@ def test_controlnet_pipelines(pipeline: str, denoiser: str, of: Any, pipeline_fo
     ("pipeline", "denoiser"),
     [
         ("FluxPriorReduxPipeline", "FluxTransformer2DModel"),
-        ("ChronoEditPipeline", "ChronoEditTransformer3DModel"),
+        ("HeliosPyramidPipeline", "HeliosTransformer3DModel"),
         ("MiniMaxH3Pipeline", "MiniMaxH3Transformer3DModel"),
     ],
 )

@@ -16,6 +16,7 @@ from dcompile.facts.grouping import group_parameters, stacked_blocks
 from dcompile.facts.registry import HARDWARE, MODELS, PACKAGE, known_hardware, known_models, load_hardware, load_model
 from dcompile.layout.shard import count_parameters
 
+WAN_I2V = "Wan-AI/Wan2.1-I2V-14B-720P-Diffusers"
 PUBLISHED = PACKAGE / "facts" / "published"
 # Parameters that the authors or the hub's counts give, for configurations that could not be compared byte for byte.
 PARAMETERS = {
@@ -27,6 +28,7 @@ PARAMETERS = {
     ("black-forest-labs/FLUX.2-klein-4B", "text_encoder"): 4_022_468_096,
     ("black-forest-labs/FLUX.2-klein-9B", "text_encoder"): 8_190_735_360,
     ("Efficient-Large-Model/Sana_1600M_1024px_diffusers", "text_encoder"): 2_614_341_888,
+    ("Lightricks/LTX-2", "text_encoder"): 12_187_325_040,
     ("PixArt-alpha/PixArt-Sigma-XL-2-1024-MS", "transformer"): 610_856_096,
     ("Qwen/Qwen-Image", "text_encoder"): 8_292_166_656,
     ("Wan-AI/Wan2.1-T2V-1.3B-Diffusers", "transformer"): 1_418_996_800,
@@ -38,6 +40,11 @@ PARAMETERS = {
     ("stabilityai/stable-diffusion-xl-base-1.0", "vae"): 83_653_863,
     ("stabilityai/stable-diffusion-3-medium-diffusers", "transformer"): 2_028_328_000,
     ("zai-org/CogVideoX-5b", "transformer"): 5_570_283_072,
+}
+# What the authors say of models whose files could not be compared, in billions.
+ANNOUNCED = {
+    ("BestWishYsh/Helios-Base", "transformer"): "14",
+    ("Lightricks/LTX-2", "transformer"): "19",
 }
 WIDTHS = {"float32": 4, "bfloat16": 2, "float16": 2}
 
@@ -66,6 +73,20 @@ def test_components_that_models_share_are_equal() -> None:
 @pytest.mark.parametrize(("model", "component"), PARAMETERS)
 def test_parameters_are_exact(model: str, component: str) -> None:
     assert count_parameters(load_model(model).components[component]) == PARAMETERS[model, component]
+
+
+@pytest.mark.parametrize(("model", "component"), ANNOUNCED)
+def test_parameters_are_as_many_as_announced(model: str, component: str) -> None:
+    said = ANNOUNCED[model, component]
+    count = count_parameters(load_model(model).components[component])
+    assert f"{count / 1e9:.{len(said.partition('.')[2])}f}" == said
+
+
+def test_chronoedit_has_the_weights_of_wan_image_to_video() -> None:
+    """Its rotary embedding alone differs, which has none."""
+    edit, wan = (load_model(name).components for name in ("nvidia/ChronoEdit-14B-Diffusers", WAN_I2V))
+    assert edit["transformer"].parameters == wan["transformer"].parameters
+    assert edit["vae"] == wan["vae"]
 
 
 def test_every_known_model_is_whole() -> None:

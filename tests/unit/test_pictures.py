@@ -10,7 +10,7 @@ import pytest
 from dcompile.facts.pictures import MAX_PIXELS, PictureError, read_picture
 from dcompile.facts.registry import known_models, load_model
 from dcompile.facts.uses import as_pipeline, fitting, misfit, of_task, pipeline_classes, use_of
-from dcompile.layout.settings import sequence_tokens, settings_of
+from dcompile.layout.settings import settings_of
 
 KONTEXT = "version: 1\nmodel: {id: black-forest-labs/FLUX.1-Kontext-dev}\ndevices: {gpu: h200-sxm, per_node: 2}\n"
 SDXL = "version: 1\nmodel: {id: stabilityai/stable-diffusion-xl-base-1.0}\ndevices: {gpu: h200-sxm}\n"
@@ -80,10 +80,10 @@ def test_reference_tokens_of_kontext(compiled: Any, picture: Any) -> None:
     found = compiled(KONTEXT + run + "parallel: {context: {ulysses: 2}}\n")
     assert found.is_valid
     assert settings(found).reference_tokens == (880 // 16) * (1184 // 16)
-    assert sequence_tokens(found.facts.model, settings(found)) == 4096 + 55 * 74
+    assert settings(found).sequence_tokens == 4096 + 55 * 74
     alone = compiled(KONTEXT + "run: {prompts: [a red fox]}\nparallel: {context: {ulysses: 2}}\n")
     assert alone.is_valid
-    assert sequence_tokens(alone.facts.model, settings(alone)) == 4096
+    assert settings(alone).sequence_tokens == 4096
     more, less = (one.plan.loads[0].phases[1] for one in (found, alone))
     assert (more.name, more.activation_bytes > 1.5 * less.activation_bytes) == ("denoise", True)
 

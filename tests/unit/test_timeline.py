@@ -74,7 +74,9 @@ def test_a_device_without_the_component_that_is_called() -> None:
         ("image_encoder", ("encode",)),
         ("transformer_2", ("denoise",)),
         ("vae", ("decode",)),
-        ("connectors", PHASES),
+        ("connectors", ("encode",)),
+        ("vocoder", ()),
+        ("prior_head", PHASES),
     ],
 )
 def test_when_a_component_is_called(name: str, phases: tuple[str, ...]) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 from dcompile.facts.registry import load_model
+from dcompile.layout.clips import Chunk, chunk_count, chunk_of, clip_frames, fixed_frames, sequence_lengths
 from dcompile.layout.tokens import image_tokens, latent_frames, reference_tokens
 
+HELIOS, CHRONOEDIT = "BestWishYsh/Helios-Base", "nvidia/ChronoEdit-14B-Diffusers"
 KONTEXT = "black-forest-labs/FLUX.1-Kontext-dev"
 FLUX2 = "black-forest-labs/FLUX.2-dev"
 
@@ -21,6 +23,7 @@ FLUX2 = "black-forest-labs/FLUX.2-dev"
         ("Wan-AI/Wan2.2-TI2V-5B-Diffusers", 704, 1280, 121, 27_280),
         ("Lightricks/LTX-Video", 480, 704, 161, 6930),
         ("Lightricks/LTX-Video", 512, 768, 121, 6144),
+        ("Lightricks/LTX-2", 512, 768, 121, 6144),
         ("hunyuanvideo-community/HunyuanVideo", 720, 1280, 129, 33 * 45 * 80),
         ("zai-org/CogVideoX-5b", 480, 720, 49, 13 * 30 * 45),
         ("genmo/mochi-1-preview", 480, 848, 163, 28 * 30 * 53),
@@ -92,3 +95,38 @@ def test_guidance_of_the_families() -> None:
     }
     for name, (embedded, branches) in expected.items():
         assert load_model(name).guidance == {"embedded": embedded, "branches": branches}, name
+
+
+@pytest.mark.parametrize(
+    ("frames", "chunks", "made"), [(1, 1, 33), (33, 1, 33), (97, 3, 97), (100, 4, 129), (132, 4, 129)]
+)
+def test_helios_makes_whole_chunks(frames: int, chunks: int, made: int) -> None:
+    """9 latent frames are 33; a length that is asked for again gives the same clip."""
+    model = load_model(HELIOS)
+    chunk = chunk_of(model, {})
+    assert chunk == Chunk(9, (16, 2, 2))
+    assert chunk_count(chunk, model.tokens, frames) == chunks
+    assert clip_frames(model, {}, frames) == made
+    assert clip_frames(model, {}, made) == made
+
+
+def test_helios_sees_its_history_coarser_the_older_it_is() -> None:
+    """At 384x640, 24 x 40 tokens a frame: the last frame and the first of all, 1 x 12 x 20 and 4 x 6 x 10."""
+    model = load_model(HELIOS)
+    own, history = 9 * 24 * 40, 2 * 24 * 40 + 12 * 20 + 4 * 6 * 10
+    assert sequence_lengths(model, {}, 384, 640, 129, 50) == (own + history, own)
+    shorter = {"num_latent_frames_per_chunk": 5, "history_sizes": [1, 2, 8]}
+    own, history = 5 * 24 * 40, 2 * 24 * 40 + 12 * 20 + 2 * 6 * 10
+    assert sequence_lengths(model, shorter, 384, 640, 129, 50) == (own + history, own)
+    assert chunk_of(model, {"history_sizes": [1], "num_latent_frames_per_chunk": "9"}) == chunk_of(model, {})
+
+
+def test_chronoedit_makes_five_frames_unless_it_reasons() -> None:
+    model = load_model(CHRONOEDIT)
+    assert (fixed_frames(model, {}), clip_frames(model, {}, 81)) == (5, 5)
+    reasons = {"enable_temporal_reasoning": True, "num_temporal_reasoning_steps": 10}
+    assert (fixed_frames(model, reasons), clip_frames(model, reasons, 29)) == (None, 29)
+    assert sequence_lengths(model, {}, 480, 832, 5, 50) == (2 * 30 * 52,)
+    assert sequence_lengths(model, reasons, 480, 832, 29, 50) == (8 * 30 * 52, 2 * 30 * 52)
+    assert sequence_lengths(model, reasons, 480, 832, 29, 10) == (8 * 30 * 52,)
+    assert chunk_of(model, {}) is None

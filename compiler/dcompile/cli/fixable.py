@@ -146,6 +146,7 @@ NOT_FIXED: dict[str, str] = {
     "DC603": _WHOLE,
     "DC605": _WHOLE,
     "DC606": "the copy has to be made first",
+    "DC607": _OTHER_JOB,
 }
 """Why there is no one right edit."""
 

@@ -97,4 +97,5 @@ ADVICE: dict[str, str] = {
     "DC604": "guidance-without-effect",
     "DC605": "unequal-devices",
     "DC606": "weights-over-network",
+    "DC607": "sound-not-written",
 }

@@ -8,7 +8,6 @@ from math import prod
 
 from dcompile.facts.types import ComponentFacts, TensorGroup
 from dcompile.layout.placement import parts_of
-from dcompile.layout.settings import sequence_tokens
 from dcompile.layout.shard import dtype_bytes, local_elements
 from dcompile.layout.stored import storage_of
 from dcompile.layout.tokens import is_countable
@@ -127,7 +126,7 @@ def _stretches(plan: Plan, program: Program) -> Iterator[Stretch]:
         if context is None or not is_countable(model, bool(settings.picture_sizes)):
             continue
         ranks = context["ring"] * context["ulysses"]
-        pixels = sequence_tokens(model, settings)
+        pixels = settings.sequence_tokens
         yield Stretch(name, "video" if settings.frames else "image", pixels, ranks)
         if settings.text_tokens:
             split = model.components[name].context_splits_text

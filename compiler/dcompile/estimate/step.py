@@ -16,11 +16,11 @@ from dcompile.estimate.links import Network, collective_seconds, default_node_li
 from dcompile.estimate.traffic import step_traffic
 from dcompile.estimate.unpack import unpack_work
 from dcompile.estimate.work import Tokens, Work, denoiser_work
-from dcompile.facts.guidance import guidance_of
+from dcompile.facts.guidance import extra_calls, guidance_of
 from dcompile.facts.resolve import Facts
 from dcompile.layout.nodes import Group, Nodes, group_of, layout_nodes
 from dcompile.layout.placement import Placement
-from dcompile.layout.settings import Settings, component_dtype, sequence_tokens
+from dcompile.layout.settings import Settings, component_dtype
 from dcompile.layout.shard import dtype_bytes
 from dcompile.layout.splits import Split, Splits
 from dcompile.layout.stored import storage_of
@@ -56,7 +56,7 @@ def branch_calls(recipe: Recipe, facts: Facts) -> int:
 
 def tokens_of(facts: Facts, name: str, split: Split, settings: Settings) -> Tokens:
     """The tokens of one sample, and a rank's share of them under context parallelism."""
-    image = sequence_tokens(facts.model, settings)
+    image = settings.sequence_tokens
     text = settings.text_tokens
     here = -(-text // split.context) if facts.model.components[name].context_splits_text else text
     return Tokens(image, text, -(-image // split.context), here)
@@ -103,8 +103,9 @@ def step_seconds(
     size = dtype_bytes(dtype)
     split, component = splits.components[name], facts.model.components[name]
     work = denoiser_work(component, tokens_of(facts, name, split, settings), split.tensor)
-    samples = settings.batch * branch_calls(recipe, facts)
-    calls = 1 if facts.model.guidance["branches"] == "batched" else branch_calls(recipe, facts)
+    branches, extra = branch_calls(recipe, facts), extra_calls(facts.model, recipe.run.args)
+    samples = settings.batch * (branches + extra)
+    calls = (1 if facts.model.guidance["branches"] == "batched" else branches) + extra
 
     network, nodes = network_of(facts), layout_nodes(facts.devices, splits, placement.devices_per_rank)
     collectives = _collectives(recipe, facts, splits, settings, network, nodes)
@@ -142,7 +143,7 @@ def step_seconds(
 
 def image_and_text(facts: Facts, settings: Settings) -> int:
     """Tokens of one sample."""
-    pixels = sequence_tokens(facts.model, settings)
+    pixels = settings.sequence_tokens
     return pixels + settings.text_tokens
 
 

@@ -82,7 +82,7 @@ def denoiser_work(component: ComponentFacts, tokens: Tokens, tensor: int = 1) ->
     for group, width in _attentions(component):
         stack = _stack_of(group.name, component)
         joint = _is_joint(stack, component)
-        text = _on_text(group.name)
+        text = _on_text(group.name) or "audio" in group.name
         here = tokens.image_here + tokens.text_here if joint else tokens.text_here if text else tokens.image_here
         whole = tokens.image + tokens.text if joint else tokens.text if text else tokens.image
         if ".attn2." in group.name:
@@ -135,6 +135,8 @@ def _seen(name: str, component: ComponentFacts, tokens: Tokens) -> int:
     """Tokens of a sample that a matrix sees on one rank."""
     if any(part in name for part in ONCE):
         return 1
+    if "audio" in name:  # LTX-2: a second of sound has 25 tokens, a clip about as many as a text
+        return tokens.text_here
     stack = _stack_of(name, component)
     two_streams = _has(stack, "add_q_proj", component)
     if _on_text(name) or ((".attn2.to_k" in name or ".attn2.to_v" in name) and not two_streams):

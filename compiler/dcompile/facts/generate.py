@@ -11,6 +11,7 @@ import json
 import logging
 import re
 from functools import lru_cache
+from importlib import import_module
 from importlib.metadata import version
 from math import prod
 from pathlib import Path
@@ -59,6 +60,8 @@ _TRANSFORMERS_CLASSES = (
     "CLIPTextModelWithProjection",
     "CLIPVisionModelWithProjection",
     "Gemma2Model",
+    "Gemma3ForConditionalGeneration",
+    "GlmModel",
     "LlamaForCausalLM",
     "LlamaModel",
     "Mistral3ForConditionalGeneration",
@@ -140,10 +143,11 @@ def write(path: Path, data: Any) -> None:
 
 
 def build(class_name: str, library: str, config: dict[str, Any]) -> Any:
-    """An instance on the meta device, with tied weights tied."""
+    """An instance on the meta device, with tied weights tied; `library` may be the folder of a pipeline (`ltx2`)."""
     with torch.device("meta"):
-        if library == "diffusers":
-            return getattr(diffusers, class_name).from_config(config)
+        if library != "transformers":
+            home = diffusers if library == "diffusers" else import_module(f"diffusers.pipelines.{library}")
+            return getattr(home, class_name).from_config(config)
         cls = getattr(transformers, class_name)
         return cls(cls.config_class(**config))
 
@@ -268,6 +272,7 @@ def stacks(model: Any) -> list[tuple[str, int]]:
         if isinstance(module, torch.nn.ModuleList)
         and len(module) > 1
         and not any(atom.isdecimal() for atom in name.split("."))
+        and not name.endswith(".net")  # the layers of a `FeedForward`
     ]
 
 

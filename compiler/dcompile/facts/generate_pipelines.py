@@ -140,12 +140,12 @@ def call_args(cls: Any) -> dict[str, Any]:
 
 
 def _from_source(cls: Any) -> dict[str, Any]:
-    """How guidance is run, and the sizes that `__init__` sets."""
+    """How guidance is run, the sizes that `__init__` sets, and the frames of a call that does not say."""
     try:
         call = inspect.getsource(inspect.unwrap(cls.__call__))
         start = inspect.getsource(cls.__init__)
     except (OSError, TypeError):
-        return {"branches": None, "takes_guidance": False, "default_size": None}
+        return {"branches": None, "takes_guidance": False, "default_size": None, "default_frames": None}
     if _BATCHED.search(call):
         branches = "batched"
     elif "self.guider" in call or len(_DENOISED.findall(call)) > 1:
@@ -153,10 +153,12 @@ def _from_source(cls: Any) -> dict[str, Any]:
     else:
         branches = None
     sides = [re.search(rf"self\.default_{side} = (\d+)", start) for side in ("height", "width")]
+    frames = re.search(r"^ +num_frames = (\d+)$", call, re.MULTILINE)
     return {
         "branches": branches,
         "takes_guidance": bool(re.search(r"\bguidance=guidance\b", call)),
         "default_size": [int(side[1]) for side in sides if side] or None,
+        "default_frames": int(frames[1]) if frames else None,
     }
 
 

@@ -2,14 +2,21 @@
 
 A denoiser may take the guidance it was distilled with as an input (`guidance_scale`, one call a step). Two branches, a
 guided and an unguided one, are scaled by `true_cfg_scale` where the call has it, else by `guidance_scale`. Source:
-diffusers 0.42.1, `pipeline_flux.py:771`, `pipeline_qwenimage.py:618`, `pipeline_flux2_klein.py`.
+diffusers 0.42.1, `pipeline_flux.py:771`, `pipeline_qwenimage.py:618`, `pipeline_flux2_klein.py`. LTX-2 has further
+kinds of guidance, each with a call of the denoiser of its own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from dcompile.facts.types import ModelFacts
+
+EXTRA_CALLS = {"stg_scale": 0.0, "modality_scale": 1.0}
+"""Arguments of LTX-2's call, and the number above which they have the denoiser called once more a step. The sound's own
+ones (`audio_stg_scale`) do so too. Source: diffusers 0.42.1, `pipeline_ltx2.py:1404`, `:1486`, `:1526`."""
 
 
 @dataclass(frozen=True)
@@ -41,4 +48,19 @@ def guidance_of(model: ModelFacts) -> Guidance:
         default=float(default) if isinstance(default, (int, float)) else None,
         takes_negative="negative_prompt" in call,
         ignores_guidance=is_distilled or (has_both and config.get("guidance_embeds") is False),
+    )
+
+
+def extra_calls(model: ModelFacts, args: Mapping[str, Any]) -> int:
+    """Calls of the denoiser in a step beside those of the two branches, each on one sample a picture.
+
+    Args:
+        model: the facts.
+        args: `run.args` of the recipe.
+    """
+    call = {**model.call_args, **args}
+    scales = {name: (call.get(name), call.get(f"audio_{name}")) for name in EXTRA_CALLS if name in model.call_args}
+    return sum(
+        any(isinstance(scale, (int, float)) and scale > EXTRA_CALLS[name] for scale in found)
+        for name, found in scales.items()
     )

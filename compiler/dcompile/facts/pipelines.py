@@ -25,6 +25,7 @@ UNKNOWN_PIPELINE: dict[str, Any] = {
     "conditions": None,
     "pictures": [],
     "default_size": None,
+    "default_frames": None,
     "adapters": None,
     "no_plain_value": [],
     "call_args": {},
@@ -110,7 +111,7 @@ def defaults_of(pipeline: Mapping[str, Any], components: Mapping[str, ComponentF
     defaults = {
         "height": call.get("height") or own[0] or (whole(config.get("sample_height")) or side) * pixels or None,
         "width": call.get("width") or own[1] or (whole(config.get("sample_width")) or side) * pixels or None,
-        "frames": call.get("num_frames") or whole(config.get("sample_frames"), 1),
+        "frames": call.get("num_frames") or pipeline["default_frames"] or whole(config.get("sample_frames"), 1),
         "steps": call.get("num_inference_steps"),
         "guidance": call.get("guidance_scale"),
     }

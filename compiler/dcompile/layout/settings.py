@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from dcompile.facts.prompts import ROW_LENGTHS, ROW_SIZES, Row
 from dcompile.facts.resolve import Facts
 from dcompile.facts.types import ModelFacts
-from dcompile.layout import pictures
-from dcompile.layout.tokens import image_tokens, made_frames, reference_tokens
+from dcompile.layout import clips, pictures
+from dcompile.layout.tokens import reference_tokens
 from dcompile.recipe.model import Recipe
 
 CALL_NAMES = {
@@ -27,10 +27,11 @@ class Settings:
     """The numbers that shapes follow from. `chosen` names those that the recipe left open; `height_px`, `width_px` and
     `frames` are those that the pipeline makes, `frames` None for pictures.
 
-    `asked_px` are height and width of the call, which FLUX.1 Kontext changes. `steps` are asked for and `run_steps` of
-    them run, fewer where the pipeline starts from a picture. `picture_sizes` are height and width of the input
-    pictures, `reference_tokens` what they add to the sequence, and `seen_tokens` what they add to the text
-    (`text_tokens` has them).
+    `asked_px` are height and width of the call, which FLUX.1 Kontext changes. `steps` are asked for and `run_steps` are
+    run: fewer where the pipeline starts from a picture, more where it makes a clip in chunks. `picture_sizes` are
+    height and width of the input pictures, `reference_tokens` what they add to the sequence, and `seen_tokens` what
+    they add to the text (`text_tokens` has them). `sequences` are the lengths of image or video tokens that a denoiser
+    sees, with those of reference pictures, the longest first.
     """
 
     height_px: int
@@ -41,10 +42,16 @@ class Settings:
     batch: int
     run_steps: int
     asked_px: tuple[int, int]
+    sequences: tuple[int, ...]
     picture_sizes: tuple[tuple[int, int], ...] = ()
     reference_tokens: int = 0
     seen_tokens: int = 0
     chosen: tuple[tuple[str, object], ...] = ()
+
+    @property
+    def sequence_tokens(self) -> int:
+        """Image or video tokens of one sample that a denoiser sees: those that it makes and those of pictures."""
+        return self.sequences[0]
 
 
 def settings_of(recipe: Recipe, facts: Facts) -> Settings:
@@ -53,11 +60,12 @@ def settings_of(recipe: Recipe, facts: Facts) -> Settings:
     model = facts.model
     sizes = pictures.sizes_of(recipe, facts) if facts.pictures else ()
     side = pictures.own_size(model, sizes) if sizes else {}
+    own = {**side, "frames": clips.fixed_frames(model, recipe.run.args)}
 
     def value(name: str, given: int | None, fallback: int) -> int:
         if given is not None:
             return given
-        default = int(side.get(name) or model.defaults.get(name) or fallback)
+        default = int(own.get(name) or model.defaults.get(name) or fallback)
         chosen.append((f"run.{name}", default))
         return default
 
@@ -72,17 +80,25 @@ def settings_of(recipe: Recipe, facts: Facts) -> Settings:
         height, width = pictures.of_area(model, run.args.get("max_area"), height, width)
     steps = value("steps", run.steps, 28)
     seen = pictures.seen_tokens(model, sizes)
+    made = clips.clip_frames(model, run.args, value("frames", run.frames, 81)) if is_video else None
+    chunk = clips.chunk_of(model, run.args)
+    run_steps = pictures.run_steps(recipe, model, steps) if sizes else steps
+    if chunk is not None and made is not None:
+        run_steps *= clips.chunk_count(chunk, model.tokens, made)
+    references = reference_tokens(pictures.conditions_of(recipe, model), model.tokens, sizes) if sizes else 0
+    lengths = clips.sequence_lengths(model, run.args, height, width, made, steps)
     return Settings(
         height_px=height,
         width_px=width,
-        frames=made_frames(model.tokens, value("frames", run.frames, 81)) if is_video else None,
+        frames=made,
         steps=steps,
         text_tokens=(text if isinstance(text, int) else 0) + seen,
         batch=run.batch,
-        run_steps=pictures.run_steps(recipe, model, steps) if sizes else steps,
+        run_steps=run_steps,
         asked_px=asked,
+        sequences=tuple(length + references for length in lengths),
         picture_sizes=sizes,
-        reference_tokens=reference_tokens(pictures.conditions_of(recipe, model), model.tokens, sizes) if sizes else 0,
+        reference_tokens=references,
         seen_tokens=seen,
         chosen=tuple(chosen),
     )
@@ -92,12 +108,6 @@ def size_can_be_given(model: ModelFacts) -> bool:
     """Whether another height or width makes another picture: not where it follows from the input picture, or from an
     area (`max_area`)."""
     return not model.call_args or ("height" in model.call_args and "max_area" not in model.call_args)
-
-
-def sequence_tokens(model: ModelFacts, settings: Settings) -> int:
-    """Image or video tokens of one sample that a denoiser sees: those that it makes and those of reference pictures."""
-    made = image_tokens(model.tokens, settings.height_px, settings.width_px, settings.frames)
-    return made + settings.reference_tokens
 
 
 def recipe_of_row(recipe: Recipe, row: Row) -> Recipe:

@@ -104,9 +104,11 @@ def say_choices(choices: tuple[int, ...]) -> str:
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} or {texts[-1]}"
 
 
-_OWN_SIZES = ("Layered", "Redux")
+_OWN_SIZES = ("Layered", "Redux", "Pyramid")
 """Parts of the names of pipelines whose denoiser sees tokens that no formula here counts."""
-_WITH_PICTURES = frozenset(("flux", "flux2", "qwenimage", "chroma", "zimage", "wan", "ltx", "sdxl", "sd", "sd3"))
+_WITH_PICTURES = frozenset(
+    ("flux", "flux2", "qwenimage", "chroma", "chronoedit", "helios", "zimage", "wan", "ltx", "sdxl", "sd", "sd3")
+)
 """Families whose pipelines were read for what input pictures add to text and sequence."""
 
 

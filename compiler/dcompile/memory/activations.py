@@ -9,6 +9,7 @@ A peak is a sum of coefficients in bytes times terms. The terms of a denoiser's 
 - `image_shared`, `text_shared`: `image` and `text` over the tensor degree: what is split with the heads
 - `gathered`: keys and values of all tokens, which the ring gathers, over the Ulysses degree
 - `ringed`, `exchanged`: a rank's tokens times batch, where there is a ring, and where Ulysses exchanges heads
+- `unsplit`: under context parallelism all image tokens times batch, where a class splits them for some layers alone
 
 and those of an autoencoder: `call`, `samples`, `pixels` (of one frame, times batch), `frame_pixels` (times frames), and
 with tiles `tiles` (pixels of a tile, times batch) and `frame_tiles` in place of `samples`. An encoder of texts has
@@ -78,6 +79,7 @@ def call_terms(call: Call) -> dict[str, float]:
         local = call.batch * (image + text)
         terms["gathered"] = call.batch * whole / call.ulysses if call.ring > 1 else 0
         terms |= {"ringed": local * (call.ring > 1), "exchanged": local * (call.ulysses > 1)}
+        terms["unsplit"] = call.batch * call.image
     elif call.tensor == 1:  # no class that can be split makes such a mask
         terms["pairs"] = call.batch * (image + text) ** 2
     return terms

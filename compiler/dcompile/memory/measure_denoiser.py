@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from dcompile.facts.types import ComponentFacts, ModelFacts
+from dcompile.layout.clips import chunk_of, history_tokens
 from dcompile.layout.shard import undivided
 from dcompile.memory.activations import DEPTHS, Call, call_terms
 from dcompile.memory.fitting import Sample, fit
@@ -38,7 +40,7 @@ def denoiser_shapes(model: ModelFacts, component: ComponentFacts) -> list[Shape]
     if "UNet" in component.class_name or "vace_layers" in config:  # many blocks, and exactly by the number of tokens
         sizes = ((1, a, a), (2, b, b), (1, b, c), (2, a, c), (1, 2 * d, 2 * d))
         return [Shape(batch, rows, columns, text, few) for batch, rows, columns in sizes]
-    return [
+    shapes = [
         Shape(1, a, a, full, some),
         Shape(1, c, b, fourth, many),
         Shape(2, b, b, full, some),
@@ -47,6 +49,13 @@ def denoiser_shapes(model: ModelFacts, component: ComponentFacts) -> list[Shape]
         Shape(2, a, c, half, few),
         Shape(1, d, c, full, some),
         Shape(1, 2 * d, 2 * d, full, few),
+    ]
+    chunk = chunk_of(model, {})
+    if chunk is None:
+        return shapes
+    return [
+        replace(shape, frames=chunk.frames, history=history_tokens(chunk, shape.rows, shape.columns))
+        for shape in shapes
     ]
 
 
@@ -62,9 +71,9 @@ def _peak(built: Any, config: dict[str, Any], shape: Shape, dtype: str, workspac
 
 def short_config(component: ComponentFacts, shape: Shape) -> dict[str, Any]:
     """A denoiser's config with few blocks, where more take no more; else its own, as something is kept from block to
-    block."""
+    block, or the class's context plan names every one."""
     config, name = component.config, component.class_name
-    if "vace_layers" in config or "UNet" in name:
+    if "vace_layers" in config or "UNet" in name or name == "HeliosTransformer3DModel":
         return config
     least = config.get("inject_face_latents_blocks", 2)  # WanAnimate: the first block of so many is larger
     few, more = (shallow(config, depth) for depth in (least, 3 * least))

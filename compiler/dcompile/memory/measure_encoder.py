@@ -20,6 +20,9 @@ _ALL_STATES = (
     "CLIPVisionModel",
     "CLIPVisionModelWithProjection",
     "Gemma2Model",
+    "Gemma3ForConditionalGeneration",
+    "GlmModel",
+    "LlamaForCausalLM",
     "LlamaModel",
     "Mistral3ForConditionalGeneration",
     "Qwen2_5_VLForConditionalGeneration",
@@ -44,7 +47,7 @@ def encoder_sizes(component: ComponentFacts) -> list[Texts]:
 def measure_encoder(component: ComponentFacts, mode: str) -> dict[str, float]:
     """Coefficients of an encoder's call. float32 has its own: no ratio holds where scores are float32 in any case."""
     dtype = "float32" if mode == "text_float32" else "bfloat16"
-    built = build(component.class_name, "transformers", component.config, dtype)
+    built = build(component.class_name, component.library, component.config, dtype)
     return fit(
         [
             Sample(text_terms(component, size), peak_bytes(built, encoder_call(built, size, dtype)))
@@ -56,6 +59,8 @@ def measure_encoder(component: ComponentFacts, mode: str) -> dict[str, float]:
 def encoder_call(built: Any, size: Texts, dtype: str) -> Run:
     """A call of a built encoder, as its pipeline calls it: with texts that end in padding."""
     name = type(built).__name__
+    if name == "LTX2TextConnectors":
+        return _connectors_call(built, size, dtype)
     asked: dict[str, Any] = {}
     if name in _ALL_STATES:
         asked["output_hidden_states"] = True
@@ -70,3 +75,12 @@ def encoder_call(built: Any, size: Texts, dtype: str) -> Run:
             inputs["attention_mask"] = torch.ones(size.batch, size.tokens, dtype=torch.int64)
             inputs["attention_mask"][:, size.tokens // 2 :] = 0
     return Run(lambda: built(**inputs, **asked), inputs, size.tokens, is_padded=True)
+
+
+def _connectors_call(built: Any, size: Texts, dtype: str) -> Run:
+    """Every hidden state of a text encoder; of two branches those of the unguided one are there once more."""
+    width, kind = built.config.caption_channels * built.config.text_proj_in_factor, getattr(torch, dtype)
+    states = torch.empty(size.batch, size.tokens, width, dtype=kind)
+    mask = torch.ones(size.batch, size.tokens, dtype=torch.int64)
+    kept = torch.empty(size.batch // 2, size.tokens, width, dtype=kind)
+    return Run(lambda: built(states, mask), [states, mask, kept], size.tokens, is_padded=True)

@@ -6,7 +6,7 @@ Read from the pipelines of diffusers 0.42.1 (`pipelines/<family>/`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,18 +16,20 @@ Inputs = dict[str, Any]
 
 @dataclass(frozen=True)
 class Shape:
-    """One call. `rows` and `columns` count tokens of a latent frame, `text` tokens of a prompt."""
+    """One call. `rows` and `columns` count tokens of a latent frame, `text` tokens of a prompt, `history` those of what
+    was made before."""
 
     batch: int
     rows: int
     columns: int
     text: int
     frames: int = 1
+    history: int = 0
 
     @property
     def image(self) -> int:
         """Image or video tokens of one sample."""
-        return self.frames * self.rows * self.columns
+        return self.frames * self.rows * self.columns + self.history
 
 
 def denoiser_inputs(class_name: str, config: dict[str, Any], shape: Shape, dtype: torch.dtype) -> Inputs:
@@ -112,6 +114,19 @@ def _wan_animate(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
     }
 
 
+def _helios(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
+    """A chunk and the history before it, with the defaults of the pipeline: 16 latent frames of long ago, 2 of a while
+    ago, the last one and the first of all."""
+    inputs: Inputs = _wan(config, shape, dtype)
+    for name, frames in (("short", 2), ("mid", 2), ("long", 16)):
+        latents = _latents(config, replace(shape, frames=frames), dtype)
+        inputs |= {
+            f"latents_history_{name}": latents,
+            f"indices_latents_history_{name}": torch.empty(1, frames, dtype=torch.int64),
+        }
+    return inputs | {"indices_hidden_states": torch.empty(1, shape.frames, dtype=torch.int64)}
+
+
 def _ltx(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
     return {
         "hidden_states": torch.empty(shape.batch, shape.image, config["in_channels"], dtype=dtype),
@@ -122,6 +137,32 @@ def _ltx(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
         "height": shape.rows,
         "width": shape.columns,
         "rope_interpolation_scale": (0.32, 32, 32),
+    }
+
+
+def _ltx2(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
+    """With the sound of a clip at 24 frames a second, and the positions that the pipeline makes once."""
+    seconds = ((shape.frames - 1) * config["vae_scale_factors"][0] + 1) / 24
+    rate = config["audio_sampling_rate"] / config["audio_hop_length"] / config["audio_scale_factor"]
+    audio = round(seconds * rate)
+    sound = torch.empty(shape.batch, audio, config["audio_in_channels"], dtype=dtype)
+    text = torch.empty(shape.batch, shape.text, config["caption_channels"], dtype=dtype)
+    return {
+        "hidden_states": torch.empty(shape.batch, shape.image, config["in_channels"], dtype=dtype),
+        "audio_hidden_states": sound,
+        "encoder_hidden_states": text,
+        "audio_encoder_hidden_states": torch.empty_like(text),
+        "timestep": torch.empty(shape.batch, dtype=torch.float32),
+        "sigma": torch.empty(shape.batch, dtype=torch.float32),
+        "encoder_attention_mask": torch.empty(shape.batch, shape.text, dtype=torch.int64),
+        "audio_encoder_attention_mask": torch.empty(shape.batch, shape.text, dtype=torch.int64),
+        "num_frames": shape.frames,
+        "height": shape.rows,
+        "width": shape.columns,
+        "audio_num_frames": audio,
+        "video_coords": torch.empty(shape.batch, 3, shape.image, 2, dtype=torch.float32),
+        "audio_coords": torch.empty(shape.batch, 1, audio, 2, dtype=torch.float32),
+        "use_cross_timestep": True,
     }
 
 
@@ -236,11 +277,14 @@ def _cogvideox(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
 
 _INPUTS: dict[str, Callable[[Any, Shape, torch.dtype], Inputs]] = {
     "ChromaTransformer2DModel": _chroma,
+    "ChronoEditTransformer3DModel": _wan,
     "CogVideoXTransformer3DModel": _cogvideox,
     "Flux2Transformer2DModel": _flux2,
     "FluxTransformer2DModel": _flux,
+    "HeliosTransformer3DModel": _helios,
     "HunyuanDiT2DModel": _hunyuan_dit,
     "HunyuanVideoTransformer3DModel": _hunyuan_video,
+    "LTX2VideoTransformer3DModel": _ltx2,
     "LTXVideoTransformer3DModel": _ltx,
     "Lumina2Transformer2DModel": _lumina2,
     "MochiTransformer3DModel": _mochi,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import diffusers
@@ -92,8 +93,9 @@ def on_meta() -> Iterator[None]:
 
 def build(class_name: str, library: str, config: dict[str, Any], dtype: str) -> Any:
     """A model without contents, in the dtypes that `from_pretrained` gives its parameters."""
-    if library == "diffusers":
-        model = getattr(diffusers, class_name).from_config(config).eval()
+    if library != "transformers":
+        home = diffusers if library == "diffusers" else import_module(f"diffusers.pipelines.{library}")
+        model = getattr(home, class_name).from_config(config).eval()
         keep = model._keep_in_fp32_modules or ()
     else:
         cls = getattr(transformers, class_name)
@@ -106,7 +108,7 @@ def build(class_name: str, library: str, config: dict[str, Any], dtype: str) -> 
                 kind = torch.float32 if is_kept else getattr(torch, dtype)
                 module._parameters[name] = torch.nn.Parameter(parameter.to(kind), requires_grad=False)
         for name, buffer in module._buffers.items():
-            if library == "diffusers" and not keep and buffer is not None and buffer.is_floating_point():
+            if library != "transformers" and not keep and buffer is not None and buffer.is_floating_point():
                 module._buffers[name] = buffer.to(getattr(torch, dtype))
     return model
 

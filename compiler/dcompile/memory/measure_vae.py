@@ -14,7 +14,7 @@ from dcompile.memory.measure_meta import Run, build, peak_bytes
 
 VAE_MODES = ("decode", "decode_tiled", "encode", "encode_tiled")
 
-_FRAMES = {"AutoencoderKLMochi": 6, "AutoencoderKLLTXVideo": 8}
+_FRAMES = {"AutoencoderKLMochi": 6, "AutoencoderKLLTXVideo": 8, "AutoencoderKLLTX2Video": 8}
 """Frames of a latent frame, where they are not four."""
 
 _PIECE = {"AutoencoderKLHunyuanVideo": 4}
@@ -34,7 +34,7 @@ def vae_sizes(model: ModelFacts, component: ComponentFacts, is_tiled: bool) -> l
     sizes, unit = [*few], 64
     if is_tiled:
         sizes = [*some, (1, 3, 4, 4), (1, 4, 4, 3), (1, 3, 3, 6)]
-        unit = 256 if name == "AutoencoderKLLTXVideo" else 128
+        unit = 256 if "LTX" in name else 128
     step, piece = _FRAMES.get(name, 4), _PIECE.get(name, 0)
     return [Clip(batch, unit * high, unit * wide, (piece + count) * step + 1) for batch, high, wide, count in sizes]
 

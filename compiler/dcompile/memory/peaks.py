@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dcompile.facts.guidance import guidance_of
+from dcompile.facts.pipelines import whole
 from dcompile.facts.resolve import Facts
 from dcompile.facts.types import ComponentFacts, ModelFacts
 from dcompile.layout.pictures import encoded_sizes
-from dcompile.layout.settings import Settings, component_dtype, sequence_tokens
+from dcompile.layout.settings import Settings, component_dtype
 from dcompile.layout.shard import dtype_bytes
 from dcompile.layout.splits import Split
 from dcompile.memory.activations import (
@@ -28,6 +29,12 @@ from dcompile.recipe.model import Recipe
 ENCODE, DENOISE, DECODE = "encode", "denoise", "decode"
 PHASES = (ENCODE, DENOISE, DECODE)
 """What a call of a pipeline does, one after the other."""
+
+CONNECTORS = "connectors"
+"""LTX-2's component between the text encoder and the denoiser."""
+
+SOUND = ("audio_vae", "vocoder")
+"""Components that make the sound of a clip. They are called when its pictures are there, on tensors of a few MiB."""
 
 UNSEEN_ON_CPU = 0.05
 UNSEEN_ELSEWHERE = 0.1
@@ -66,22 +73,51 @@ def samples_of_call(recipe: Recipe, model: ModelFacts, batch: int) -> int:
 def phases_of(model: ModelFacts, name: str) -> tuple[str, ...]:
     """The phases in which a component is called; every one where its name does not say.
 
-    A pipeline that takes pictures encodes them with its autoencoder.
+    A pipeline that takes pictures encodes them with its autoencoder. `SOUND` is never the fullest.
     """
     if name in model.denoisers:
         return (DENOISE,)
+    if name in SOUND:
+        return ()
     if name == "vae":
         return (ENCODE, DECODE) if model.pictures or model.conditions is not None else (DECODE,)
-    return (ENCODE,) if "encoder" in name else PHASES
+    return (ENCODE,) if "encoder" in name or name == CONNECTORS else PHASES
+
+
+def kept_bytes(recipe: Recipe, model: ModelFacts, settings: Settings, size: int) -> int:
+    """What a call of LTX-2 keeps to its end beside what its components hold: every hidden state of its text encoder.
+
+    Those of both branches, and once more of the unguided one. Source: diffusers 0.42.1, `pipeline_ltx2.py:1190`.
+
+    Args:
+        recipe, model, settings: the job, and one shape of it.
+        size: bytes of a number.
+    """
+    connectors = model.components.get(CONNECTORS)
+    if connectors is None:
+        return 0
+    samples = samples_of_call(recipe, model, settings.batch)
+    width = whole(connectors.config.get("caption_channels")) * whole(connectors.config.get("text_proj_in_factor"))
+    return (2 * samples - settings.batch) * settings.text_tokens * width * size
 
 
 def component_peaks(recipe: Recipe, facts: Facts, name: str, split: Split, settings: Settings) -> dict[str, Peak]:
     """The fullest moment of one component on one rank, in each phase in which it is called."""
+    peaks = _own_peaks(recipe, facts, name, split, settings)
+    size = dtype_bytes(component_dtype(recipe, facts.model.denoisers[0], facts.devices.kind))
+    kept = kept_bytes(recipe, facts.model, settings, size)
+    return {
+        phase: replace(peak, peak_bytes=peak.peak_bytes + kept) if phase != ENCODE else peak
+        for phase, peak in peaks.items()
+    }
+
+
+def _own_peaks(recipe: Recipe, facts: Facts, name: str, split: Split, settings: Settings) -> dict[str, Peak]:
     model, kind = facts.model, facts.devices.kind
     component = model.components[name]
     dtype = component_dtype(recipe, name, kind)
     if name in model.denoisers:
-        image = sequence_tokens(model, settings)
+        image = settings.sequence_tokens
         batch = samples_of_call(recipe, model, settings.batch)
         degrees = split.tensor, split.ulysses, split.ring
         call = Call(batch, image, settings.text_tokens, *degrees, component.context_splits_text)
@@ -99,7 +135,8 @@ def component_peaks(recipe: Recipe, facts: Facts, name: str, split: Split, setti
         if encoded:
             peaks[ENCODE] = max(encoded, key=lambda peak: peak.peak_bytes)
         return peaks
-    texts = Texts(settings.batch, settings.text_tokens + PROMPT_TEMPLATES.get(component.class_name, 0))
+    batch = samples_of_call(recipe, model, settings.batch) if name == CONNECTORS else settings.batch
+    texts = Texts(batch, settings.text_tokens + PROMPT_TEMPLATES.get(component.class_name, 0))
     return dict.fromkeys(phases_of(model, name), texts_on(kind, component, texts, dtype))
 
 

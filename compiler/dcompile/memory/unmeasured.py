@@ -46,7 +46,7 @@ def decoded_frames(component: ComponentFacts, frames: int) -> int:
         return 1
     if component.class_name == "AutoencoderKLHunyuanVideo":
         return min(frames, 17)
-    return frames if component.class_name == "AutoencoderKLLTXVideo" else 4
+    return frames if "LTX" in component.class_name else 4
 
 
 def counted_decode_bytes(component: ComponentFacts, decode: Clip, size: int, tiled: bool) -> int:

@@ -7,6 +7,7 @@ from dcompile.rules.advice import (
     guidance_without_effect,
     more_replicas_than_pictures,
     one_expert_split,
+    sound_not_written,
     tensor_over_slow_link,
     unequal_devices,
     weights_over_network,
@@ -151,6 +152,7 @@ RULES: tuple[Rule, ...] = (
     unequal_devices.RULE,
     unusable_measurement.RULE,
     weights_over_network.RULE,
+    sound_not_written.RULE,
     decode_in_torch_29.RULE,
 )
 

@@ -1,18 +1,19 @@
 """Height, width or frames are not what the pipeline can make.
 
 What it checks: `run.height` and `run.width` against the size of a token, and `run.frames` against the temporal
-compression: a video has 1 frame more than a multiple of it.
+compression: a video has 1 frame more than a multiple of it, or whole chunks of them.
 
 Why it matters: Wan and LTX raise after loading where a picture's side does not divide; Flux and Qwen floor it with a
-warning that is easy to miss. Wan makes 81 frames of 80 and says so in its log; LTX makes 153 of 160 in silence. FLUX.1
-Kontext makes about 1024x1024 whatever is asked for, unless `max_area` says otherwise.
+warning that is easy to miss. Wan makes 81 frames of 80 and says so in its log; LTX makes 153 of 160 in silence, Helios
+129 of 100, and ChronoEdit 5 of 81 unless it reasons over time. FLUX.1 Kontext makes about 1024x1024 whatever is asked
+for, unless `max_area` says otherwise.
 
 Example: `run: {height: 1000}` with Wan
 
 Use instead: `run: {height: 992}` or `1008`
 
-Source: diffusers 0.42.1, `pipeline_wan.py:292` and `:494`, `pipeline_ltx.py:377` and `:491`, `pipeline_flux.py:453`
-`pipeline_flux_kontext.py:896`
+Source: diffusers 0.42.1, `pipeline_wan.py:292` and `:494`, `pipeline_ltx.py:377` and `:491`, `pipeline_flux.py:453`,
+`pipeline_flux_kontext.py:896`, `pipeline_helios.py:702`, `pipeline_chronoedit.py:593`
 (rows CALL-01, CALL-02, CALL-03). A Wan whose autoencoder has 16 pixels a latent needs 32: half a patch is lost
 otherwise, and the scheduler's step fails.
 """
@@ -23,6 +24,7 @@ from collections.abc import Iterator
 from math import lcm
 
 from dcompile.core.diagnostics import Diagnostic
+from dcompile.layout.clips import chunk_of, clip_frames, fixed_frames
 from dcompile.rules.rule import Rule, Subject, error, warning
 
 
@@ -42,11 +44,28 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
                 yield error("DC308", message, hint, subject.given("run", name))
             else:
                 yield warning("DC308", f"{message}; the pipeline makes {lower}", hint, subject.given("run", name))
-    asked, made, temporal = subject.recipe.run.frames, subject.settings.frames, tokens.get("frames", 0)
+    asked, made = subject.recipe.run.frames, subject.settings.frames
     if asked is not None and made is not None and asked != made:
-        lower = (asked - 1) // temporal * temporal + 1
-        message = f"{asked} frames are not 1 more than a multiple of {temporal}; the pipeline makes {made}"
-        yield warning("DC308", message, f"use {lower} or {lower + temporal}", subject.given("run", "frames"))
+        message, hint = _of_frames(subject, asked, made)
+        yield warning("DC308", message, hint, subject.given("run", "frames"))
+
+
+def _of_frames(subject: Subject, asked: int, made: int) -> tuple[str, str]:
+    """What is said of a length that the pipeline does not make."""
+    model, args = subject.facts.model, subject.recipe.run.args
+    if fixed_frames(model, args) is not None:
+        message = f"{model.pipeline} makes {made} frames, whatever it is asked for, unless it reasons over time"
+        return message, f"use {made}, or write `args: {{enable_temporal_reasoning: true}}`"
+    chunk = chunk_of(model, args)
+    if chunk is not None:
+        one = clip_frames(model, args, 1)
+        below = clip_frames(model, args, max(1, asked - one))
+        message = f"{asked} frames are no whole chunks of {one}; the pipeline makes {made}"
+        return message, f"use {made}" if below == made else f"use {below} or {made}"
+    temporal = model.tokens["frames"]
+    lower = (asked - 1) // temporal * temporal + 1
+    message = f"{asked} frames are not 1 more than a multiple of {temporal}; the pipeline makes {made}"
+    return message, f"use {lower} or {lower + temporal}"
 
 
 def _of_area(subject: Subject) -> Iterator[Diagnostic]:
