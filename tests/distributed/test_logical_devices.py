@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from dcompile.runtime.device_map import _wrap
+from dcompile.runtime.device_map import _between, _wrap
 from dcompile.runtime.errors import RunError
 from dcompile.runtime.logical_devices import LogicalDevices
 from torch import nn
@@ -60,7 +60,7 @@ def test_a_module_moves_with_its_parameters() -> None:
         assert layer.weight.device == ONE
         with pytest.raises(RunError, match="`linear` mixes"):
             layer(torch.ones(1, 2, device=ZERO))
-        _wrap(layer, ONE, ZERO)
+        _wrap(layer, _between, ONE, ZERO)
         assert layer(torch.ones(1, 2, device=ZERO)).device == ZERO
 
 

@@ -16,9 +16,11 @@ import torch
 from dcompile.driver import compile_recipe
 from dcompile.facts.generate_tails import tail_of
 from dcompile.runtime import generate
-from dcompile.runtime.device_map import _move, _wrap
+from dcompile.runtime.device_map import _move, wrap_parts
 from dcompile.runtime.launch import run_plan
+from dcompile.runtime.load import load_pipeline
 from dcompile.runtime.logical_devices import LogicalDevices
+from dcompile.runtime.ranks import join
 from diffusers import AutoencoderKLWan, LTXVideoTransformer3DModel, UNet2DConditionModel
 from oracle.zoo.parts import randomise
 from PIL import Image
@@ -57,15 +59,11 @@ def cut_in_half(module: nn.Module, stacks: list[str], tail: tuple[str, ...] = ()
     """Puts the second half of a module's blocks, and its tail, on a second device, as the runtime does with a plan."""
     first, second = torch.device("cpu", 0), torch.device("cpu", 1)
     blocks = [f"{stack}.{i}" for stack in stacks for i in range(len(module.get_submodule(stack)))]
-    _move(module, first)
-    for number, block in enumerate(blocks):
-        device = first if number < len(blocks) // 2 else second
-        _move(module.get_submodule(block), device)
-        _wrap(module.get_submodule(block), device, first)
-    for name in tail:
-        _move(module.get_submodule(name), second)
-        _wrap(module.get_submodule(name), second, first)
-    _wrap(module, first, first)
+    places = {block: first if number < len(blocks) // 2 else second for number, block in enumerate(blocks)}
+    places |= {"": first, **dict.fromkeys(tail, second)}
+    for part in sorted(places, key=len):
+        _move(module.get_submodule(part), places[part])
+    wrap_parts(module, places, first)
 
 
 def test_a_denoiser_with_skips_is_cut() -> None:
@@ -187,3 +185,51 @@ def test_pictures_are_made_without_gradients() -> None:
     row = {"prompt": "a", "negative_prompt": None, "seed": 1, "args": {}}
     generate.make(Pipeline(), [row], {}, "png")
     assert seen == [True]
+
+
+class Watched(LogicalDevices):
+    """Logical devices that keep what went from one to another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.moved: list[torch.Tensor] = []
+
+    def _move(self, function: Any, args: Any, kwargs: Any) -> Any:
+        before = self.where(args[0])
+        made = super()._move(function, args, kwargs)
+        if torch.device("cpu") not in (before, self.where(made)) and before != self.where(made):
+            self.moved.append(made)
+        return made
+
+
+@pytest.mark.parametrize(
+    ("devices", "calls"),
+    [([0, 1], 1), ([1, 0], 1), ([0, 1, 2], 2)],
+)
+def test_a_step_hands_on_what_the_plan_says(devices: list[int], calls: int, root: Path, compiled: Any) -> None:
+    """The sequence goes on where the next block lies elsewhere and back at the end: no more, to the byte."""
+    text = f"""
+        version: 1
+        model: {{path: {root / "flux"}, dtype: float32}}
+        devices: {{kind: cpu}}
+        parallel: {{device_map: {{transformer: {devices}}}}}
+        run: {{prompts: [red apple], height: 64, width: 64, steps: 1, seed: 1, args: {{max_sequence_length: 8}}}}
+    """
+    done = compiled(text)
+    assert done.plan_json is not None, done.diagnostics
+    traffic = done.plan_json["traffic"]["transfer"]
+    plan = done.plan_json
+    with Watched() as mode:
+        pipeline = load_pipeline(plan, root, join(plan["program"]))
+        # From the embedder on: what the transformer itself is given has arrived then.
+        pipeline.transformer.x_embedder.register_forward_hook(lambda *_: mode.moved.clear())
+        pipeline.transformer.register_forward_hook(lambda *_: seen.extend(mode.moved))
+        seen: list[torch.Tensor] = []
+        run = plan["program"]["run"]
+        generate.make(pipeline, run["rows"], run["call"], "png")
+        width = pipeline.transformer.inner_dim
+    sequences = [one for one in seen if one.dim() == 3 and one.shape[-1] == width]
+    assert sum(one.numel() * one.element_size() for one in sequences) == traffic["bytes"]
+    assert traffic["calls"] == calls
+    # The time and two rotary tables go to each device once, however many blocks are there.
+    assert len([one for one in seen if one.dim() < 3]) <= 3 * (len(devices) - 1) + 4

@@ -462,3 +462,22 @@ def test_a_placement_that_fits_ends_the_search_for_more_devices(
     assert compiled.choice is not None
     cuts = [one for one in tried if one.kind == "cut"]
     assert [one.devices for one in cuts] == [2]
+
+
+def test_beside_a_smaller_picture_a_pair_that_keeps_it_is_named(chosen: Chosen) -> None:
+    """Mochi on 24 GB: nobody wants 37 frames where tiles and weights of eight bits make all 85 fit."""
+    run = "{prompts: [a], height: 480, width: 848, frames: 85, seed: 1}"
+    compiled = chosen("genmo/mochi-1-preview", "{gpu: rtx-4090}", run)
+    (found,) = compiled.diagnostics
+    assert found.code == "DC590"
+    ways = found.hint.split("; ")
+    assert any(re.match(r"`frames: \d+` fits", way) for way in ways)
+    assert sum(" together fit as " in way for way in ways) == 1
+    assert ways[-1].startswith(
+        "`components: {transformer: {quantize: {method: torchao, type: int8wo}}}` and `components"
+    )
+    eight, tiles = "{quantize: {method: torchao, type: int8wo}}", "{tiling: true}"
+    more = f"components: {{transformer: {eight}, vae: {tiles}}}\n"
+    assert chosen("genmo/mochi-1-preview", "{gpu: rtx-4090}", run, more=more).choice is not None
+    for one in (f"components: {{transformer: {eight}}}\n", f"components: {{vae: {tiles}}}\n"):
+        assert chosen("genmo/mochi-1-preview", "{gpu: rtx-4090}", run, more=one).choice is None

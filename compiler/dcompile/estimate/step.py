@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from dcompile.estimate.constants import Rates, constant, rates_of
 from dcompile.estimate.links import Network, collective_seconds, default_node_link, transfer_seconds
-from dcompile.estimate.traffic import step_traffic
+from dcompile.estimate.traffic import step_traffic, step_transfers
 from dcompile.estimate.unpack import unpack_work
 from dcompile.estimate.work import Tokens, Work, denoiser_work
 from dcompile.facts.guidance import extra_calls, guidance_of
@@ -109,10 +109,10 @@ def step_seconds(
 
     network, nodes = network_of(facts), layout_nodes(facts.devices, splits, placement.devices_per_rank)
     collectives = _collectives(recipe, facts, splits, settings, network, nodes)
+    handed = step_transfers(recipe, facts, splits, placement, settings).get("transfer")
     held = placement.bytes_of[name]
     whole = sum(held.values())
-    crossings = len([part for part in held.values() if part]) - 1
-    if collectives is None or (crossings > 0 and not network.knows("all_gather", Group.neighbours(2))):
+    if collectives is None or (handed is not None and not network.knows("all_gather", Group.neighbours(2))):
         return None
 
     def of_rank(rank: int) -> float:
@@ -136,21 +136,11 @@ def step_seconds(
     compute = max(device_seconds, host) + apart * min(device_seconds, host)
 
     communication = samples / settings.batch * collectives
-    boundary = (settings.batch * (image_and_text(facts, settings)) * _width(work, facts, settings)) * size
-    transfer = samples / settings.batch * crossings * transfer_seconds(boundary, network) if crossings > 0 else 0.0
+    transfer = 0.0
+    if handed is not None:
+        one = transfer_seconds(handed["bytes"] / handed["calls"], network)
+        transfer = samples / settings.batch * handed["calls"] * one
     return StepSeconds(compute, communication, transfer)
-
-
-def image_and_text(facts: Facts, settings: Settings) -> int:
-    """Tokens of one sample."""
-    pixels = settings.sequence_tokens
-    return pixels + settings.text_tokens
-
-
-def _width(work: Work, facts: Facts, settings: Settings) -> float:
-    """The mean width of the residual stream."""
-    tokens = image_and_text(facts, settings)
-    return work.residual_elements / max(1, work.blocks) / max(1, tokens)
 
 
 def _collectives(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dcompile.estimate.job import estimate
-from dcompile.estimate.traffic import step_traffic
+from dcompile.estimate.traffic import step_traffic, step_transfers
 from dcompile.facts.types import ComponentFacts
 from dcompile.layout.attention import attention_use, has_choice, legal_backends
 from dcompile.layout.placement import Placement, place
@@ -148,7 +148,8 @@ def build_plan(checked: CheckedRecipe, written: Recipe, chosen: tuple[Decision, 
         placement=placement,
         components=tuple(components),
         loads=loads,
-        traffic=step_traffic(recipe, facts, splits, subject.settings),
+        traffic=step_traffic(recipe, facts, splits, subject.settings)
+        | step_transfers(recipe, facts, splits, placement, subject.settings),
         estimate=estimate(recipe, facts, splits),
         shares=divide(len(facts.rows), splits.data),
         decisions=tuple(decisions),

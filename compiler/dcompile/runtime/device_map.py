@@ -10,6 +10,7 @@ from accelerate.utils import send_to_device
 from torch import nn
 
 from dcompile.runtime import library, quantize
+from dcompile.runtime.at_home import AtHome
 from dcompile.runtime.errors import RunError
 from dcompile.runtime.offload import offloaded
 
@@ -34,12 +35,11 @@ def place(pipeline: Any, program: dict[str, Any], devices: list[torch.device]) -
         return devices[0]
     home = devices[places[min(modules)][""]] if guests else library.execution_device(pipeline)
     for name, module in modules.items():
-        for part, number in places[name].items():
-            if part:
-                _wrap(module.get_submodule(part), devices[number], devices[_around(part, places[name])])
         own = devices[places[name][""]]
-        if own != home or len(places[name]) > 1:
-            _wrap(module, own, home)
+        if len(places[name]) > 1:
+            wrap_parts(module, {part: devices[number] for part, number in places[name].items()}, home)
+        elif own != home:
+            _wrap(module, _between, own, home)
     return home
 
 
@@ -54,12 +54,21 @@ def _places(module: nn.Module, component: dict[str, Any]) -> dict[str, int]:
     return {"": own, **{name: number for name, number in blocks.items() if name in parts}}
 
 
-def _around(part: str, places: dict[str, int]) -> int:
-    """The device of the innermost part that is placed and holds this one: its caller works there."""
-    holder = part.rpartition(".")[0]
-    while holder not in places:
-        holder = holder.rpartition(".")[0]
-    return places[holder]
+def wrap_parts(module: nn.Module, places: dict[str, torch.device], home: torch.device) -> None:
+    """Adds the transfers to a component whose parts lie on several devices.
+
+    Args:
+        module: the component, every part on its device.
+        places: the device of each part that is placed, and under the empty name that of the component's own code.
+        home: the device to which what it makes is brought.
+    """
+    own = places[""]
+    mode = AtHome(own)
+    for part, device in places.items():
+        holds_others = any(other.startswith(f"{part}.") for other in places)
+        if part and not holds_others:
+            _wrap(module.get_submodule(part), _part, device, mode)
+    _wrap(module, _whole, own, home, mode)
 
 
 def _move(module: nn.Module, device: torch.device) -> None:
@@ -74,21 +83,50 @@ def _move(module: nn.Module, device: torch.device) -> None:
             setattr(part, name, buffer.to(device))
 
 
-def _wrap(module: nn.Module, device: torch.device, home: torch.device) -> None:
-    """Moves what goes into a module to its device, and what comes out to where the caller works."""
+def _wrap(module: nn.Module, around: Callable[..., Any], *where: Any) -> None:
+    """Puts a transfer around each way to call a module."""
     for method in ("forward", "encode", "decode"):
         if callable(getattr(module, method, None)):
-            setattr(module, method, _between(getattr(module, method), device, home))
+            setattr(module, method, around(getattr(module, method), *where))
 
 
 def _between(method: Callable[..., Any], device: torch.device, home: torch.device) -> Callable[..., Any]:
+    """A component elsewhere: its inputs are brought to it, and what it makes to where the pipeline works."""
+
     def moved(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = send_to_device(args, device), send_to_device(kwargs, device)
-        made = send_to_device(method(*args, **kwargs), home)
-        # What an autoencoder makes of an input picture is a distribution, which is no tensor and not moved as one.
-        distribution = getattr(made, "latent_dist", None)
-        for name, value in vars(distribution).items() if distribution is not None else ():
-            setattr(distribution, name, send_to_device(value, home))
-        return made
+        return _brought(method(*args, **kwargs), home)
 
     return moved
+
+
+def _whole(method: Callable[..., Any], own: torch.device, home: torch.device, mode: AtHome) -> Callable[..., Any]:
+    """A component that is cut: its own code runs where its first device is."""
+
+    def moved(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = send_to_device(args, own), send_to_device(kwargs, own)
+        with mode.at_work():
+            made = method(*args, **kwargs)
+        return _brought(made, home)
+
+    return moved
+
+
+def _part(method: Callable[..., Any], device: torch.device, mode: AtHome) -> Callable[..., Any]:
+    """A part of one: its inputs are brought to it, and what it makes stays until somebody needs it elsewhere."""
+
+    def moved(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = mode.sent(args, device), mode.sent(kwargs, device)
+        with mode.away():
+            return method(*args, **kwargs)
+
+    return moved
+
+
+def _brought(made: Any, home: torch.device) -> Any:
+    made = send_to_device(made, home)
+    # What an autoencoder makes of an input picture is a distribution, which is no tensor and not moved as one.
+    distribution = getattr(made, "latent_dist", None)
+    for name, value in vars(distribution).items() if distribution is not None else ():
+        setattr(distribution, name, send_to_device(value, home))
+    return made

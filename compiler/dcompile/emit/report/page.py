@@ -101,7 +101,7 @@ def _header(document: dict[str, Any]) -> Markup:
         tiles.append(("a step, estimate", format_seconds(estimate["step_seconds"]), "one denoising step"))
         tiles.append(("the job, estimate", format_seconds(estimate["total_seconds"]), "with loading"))
     moved = sum(entry["bytes"] for entry in document["traffic"].values())
-    if document["program"]["ranks"] > 1:
+    if moved:
         tiles.append(("traffic", format_bytes(moved), "a step, each rank"))
     made = (
         tag("div", tag("dt", label), tag("dd", tag("strong", value), tag("span", note))) for label, value, note in tiles
@@ -118,7 +118,7 @@ def _time_section(document: dict[str, Any]) -> Markup:
     """What a step moves, and what it and the job are estimated to take."""
     rows = [(name, moved["calls"], size(moved["bytes"])) for name, moved in document["traffic"].items()]
     if rows:
-        inside = [table(("collective", "calls", "bytes of all calls"), rows, "One denoising step of one rank")]
+        inside = [table(("what", "calls", "bytes of all calls"), rows, "One denoising step of one rank")]
     elif document["program"]["devices_per_rank"] > 1:
         inside = [tag("p", "No collectives: the devices of a process hand their activations on.")]
     else:

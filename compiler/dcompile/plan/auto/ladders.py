@@ -52,6 +52,11 @@ def ladders(job: Job) -> tuple[Ladder, ...]:
     return tuple(ladder for kind in (*of_machine, *of_job) if (ladder := kind(job)))
 
 
+def mild_ladders(job: Job) -> tuple[Ladder, ...]:
+    """Those of them that leave the machine as it is, and the pictures in size and length."""
+    return tuple(ladder for kind in (tiles, fewer_a_call, eight_bit) if (ladder := kind(job)))
+
+
 def _is_mixed(devices: DeviceFacts) -> bool:
     return len({device.memory_bytes for device in devices.node}) > 1
 

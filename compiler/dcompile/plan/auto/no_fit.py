@@ -1,6 +1,7 @@
 """No legal plan fits: the smallest change of each kind that makes one fit, each of them computed.
 
-Where no single change does, pairs of them are looked for. The search judges a bounded number of plans, so that a large
+Where no single change does, pairs of them are looked for; where one does that asks for another machine or another
+picture, a pair that asks for neither. The search judges a bounded number of plans, so that a large
 cluster gets its answer as fast as a small box.
 """
 
@@ -16,7 +17,7 @@ from dcompile.facts.resolve import Facts
 from dcompile.plan.auto.bounds import Bounds
 from dcompile.plan.auto.candidates import Candidate, candidates
 from dcompile.plan.auto.judge import Judged, fullest_where_it_fits, with_offload
-from dcompile.plan.auto.ladders import Job, Ladder, Step, ladders
+from dcompile.plan.auto.ladders import Job, Ladder, Step, ladders, mild_ladders
 from dcompile.plan.auto.reasons import fullness
 from dcompile.recipe.model import Recipe
 
@@ -42,7 +43,11 @@ def no_fit(recipe: Recipe, facts: Facts, bounds: Bounds, judged: tuple[Judged, .
     both = _both(facts, legal)
     job = Job(recipe, facts)
     search = _Search(job, bounds)
-    found = [*search.single_changes(ladders(job))] or [*search.pairs(ladders(job))]
+    single = dict(search.single_changes(ladders(job)))
+    found = [*single.values()] or [*search.pairs(ladders(job), MOST_PAIRS)]
+    mild = mild_ladders(job)
+    if single and single.keys().isdisjoint(ladder[0].text for ladder in mild):
+        found += search.pairs(mild, 1)
     found = [*search.without_forbidding_offload(), *found]
     hint = "; ".join([*([both] if both else []), *found]) or NOTHING
     return Diagnostic("DC590", Severity.ERROR, message, hint, ("parallel",))
@@ -126,20 +131,20 @@ class _Search:
                 high, found = middle, plan
         return ladder[high], found
 
-    def single_changes(self, kinds: tuple[Ladder, ...]) -> Iterator[str]:
-        """The smallest change of each kind that makes a plan fit."""
+    def single_changes(self, kinds: tuple[Ladder, ...]) -> Iterator[tuple[str, str]]:
+        """The smallest change of each kind that makes a plan fit, by the first step of its ladder."""
         for ladder in kinds:
             found = self.first(ladder, self.job)
             if found is not None:
                 step, plan = found
-                yield f"{step.text} {'fit' if step.are_many else 'fits'} as {plan}"
+                yield ladder[0].text, f"{step.text} {'fit' if step.are_many else 'fits'} as {plan}"
 
-    def pairs(self, kinds: tuple[Ladder, ...]) -> Iterator[str]:
-        """Pairs of changes, those of the job before those of the machine; of each the smallest first step, and with it
-        the smallest second."""
+    def pairs(self, kinds: tuple[Ladder, ...], most: int) -> Iterator[str]:
+        """At most so many pairs of changes, those of the job before those of the machine; of each the smallest first
+        step, and with it the smallest second."""
         count = 0
         for one, other in combinations(reversed(kinds), 2):
-            if count == MOST_PAIRS or self.judged >= MOST_JUDGED:
+            if count == most or self.judged >= MOST_JUDGED:
                 return
             first = self.first(tuple(_then(step, other[-1].apply) for step in one), self.job)
             if first is None:
