@@ -98,7 +98,7 @@ def test_what_all_blocks_are_given_goes_to_a_device_once() -> None:
             before = mode.transfers
             module(x, residuals)
             counts.append(mode.transfers - before)
-    # The sequence to 1, to 2 and home; of what is given what was at home to both, and what was on the host to all three.
+    # The sequence to 1, to 2 and home; of what is given what was at home to both, what was on the host to all three.
     every = 3 + 2 + 3
     assert counts == [every, every]
 
