@@ -18,6 +18,7 @@ from dcompile.estimate.unpack import unpack_work
 from dcompile.estimate.work import Tokens, Work, denoiser_work
 from dcompile.facts.guidance import extra_calls, guidance_of
 from dcompile.facts.resolve import Facts
+from dcompile.facts.types import ComponentFacts
 from dcompile.layout.nodes import Group, Nodes, group_of, layout_nodes
 from dcompile.layout.placement import Placement
 from dcompile.layout.settings import Settings, component_dtype
@@ -75,10 +76,12 @@ def _device_seconds(work: Work, rates: Rates, samples: int, size: int, state: st
     return samples * (once + passes * size / rates.memory_bytes)
 
 
-def _host_seconds(rates: list[Rates], state: str) -> float:
-    """Of one block: of the device whose host is slowest, where that was measured (in eager mode)."""
+def _host_seconds(component: ComponentFacts, rates: list[Rates], state: str) -> float:
+    """Of one block: of the device whose host is slowest, where that was measured (eager, a block of FLUX.1)."""
+    usual = constant("host_seconds_per_block", state)
+    own = constant("host_seconds_per_unet_block", state) if "UNet" in component.class_name else usual
     measured = [one.host_seconds_per_block for one in rates if one.host_seconds_per_block is not None]
-    return max(measured) if measured and state == "eager" else constant("host_seconds_per_block", state)
+    return max(measured) * own / usual if measured and state == "eager" else own
 
 
 def step_seconds(
@@ -127,7 +130,7 @@ def step_seconds(
     device_seconds = max(of_rank(rank) for rank in range(min(nodes.ranks_per_node, len(known))))
     unpacked = unpack_work(component, storage_of(recipe, name, facts.devices.kind))
     device_seconds += calls * unpacked.passed_bytes / min(one.memory_bytes for one in known)
-    host = calls * (work.blocks * _host_seconds(known, state) + unpacked.host_seconds)
+    host = calls * (work.blocks * _host_seconds(component, known, state) + unpacked.host_seconds)
     if split.ring > 1:
         host += calls * work.blocks * constant("ring_host_seconds_per_block", state)
         merged = (split.ring - 1) * constant("ring_merge_passes") * work.residual_elements * 2 * size

@@ -14,6 +14,7 @@ from dcompile.facts.resolve import Facts
 from dcompile.layout.nodes import Group
 from dcompile.layout.settings import has_own_shape, settings_of, size_can_be_given
 from dcompile.plan.auto.choose import Choice, choose
+from dcompile.plan.auto.ladders import LARGER
 from dcompile.recipe.model import Recipe
 
 MESSAGE_BYTES = 2**24
@@ -71,7 +72,8 @@ def changes(recipe: Recipe, facts: Facts) -> Iterator[Change]:
             yield other(f"node_link: {link}", node_link=link)
     known = [registry.load_hardware(name) for name in registry.known_hardware()]
     if devices.has_memory and not is_mixed:
-        larger = [one for one in known if one.memory_bytes > devices.node[0].memory_bytes and one.kind == devices.kind]
+        more = LARGER * devices.node[0].memory_bytes
+        larger = [one for one in known if one.memory_bytes > more and one.kind == devices.kind]
         if larger:
             size = min(one.memory_bytes for one in larger)
             node = tuple(replace(device, memory_bytes=size) for device in devices.node)

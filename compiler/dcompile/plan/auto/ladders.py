@@ -17,6 +17,8 @@ from dcompile.recipe.model import Component, Quantize, Recipe
 
 MOST_DEVICES = 64
 """Devices of a node up to which more are looked for, and nodes."""
+LARGER = 1.05
+"""What a larger device has at least of the memory of another: of equal chips drivers keep a few MiB more or less."""
 EIGHT_BIT = Quantize(method="torchao", type="int8wo")
 
 
@@ -114,7 +116,7 @@ def larger_devices(job: Job) -> Ladder:
     return tuple(
         _with_devices(f"`gpu: {of_size[size].name}` ({format_bytes(size)})", node=(of_size[size],), curves={})
         for size in sorted(of_size)
-        if size > most
+        if size > LARGER * most
     )
 
 
