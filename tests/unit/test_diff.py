@@ -57,7 +57,10 @@ def test_json_has_the_bytes_of_both_plans(cli) -> None:
             for part in device["components"]:
                 kept = held["components"].get(part["name"]) if held else None
                 assert part[side] == (kept and kept["weight_bytes"])
-    assert found["traffic"] == [{"collective": "all_reduce", "a": None, "b": b["traffic"]["all_reduce"]}]
+    assert found["traffic"] == [
+        {"collective": "transfer", "a": a["traffic"]["transfer"], "b": None},
+        {"collective": "all_reduce", "a": None, "b": b["traffic"]["all_reduce"]},
+    ]
     step = next(time for time in found["estimate"] if time["what"] == "step_seconds")
     assert step == {"what": "step_seconds", **{s: p["estimate"]["step_seconds"] for s, p in (("a", a), ("b", b))}}
 

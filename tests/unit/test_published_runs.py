@@ -62,3 +62,45 @@ def test_what_ran_fits(run: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("run", RAN_OUT)
 def test_what_ran_out_of_memory_does_not_fit(run: str, tmp_path: Path) -> None:
     assert codes(RAN_OUT[run], tmp_path) == {"DC501"}
+
+
+H100 = """version: 1
+model: {{id: black-forest-labs/FLUX.1-dev, dtype: bfloat16}}
+devices: {{gpu: h100-sxm-80gb}}
+components: {{transformer: {{{quantize}}}, text_encoder_2: {{{quantize}}}}}
+parallel: {{components: {{{offload}}}}}
+run: {{prompts: [a], height: 1024, width: 1024, steps: 50, guidance: 3.5}}
+"""
+RESERVED = {
+    # quantized, offloaded: GiB that torch's allocator had reserved at most
+    ("", True): 23.271,
+    ("torchao int8wo", True): 12.189,
+    ("torchao float8wo", True): 12.348,
+    ("", False): 36.166,
+    ("torchao int8wo", False): 21.482,
+    ("torchao float8wo", False): 21.488,
+    ("bitsandbytes nf4", False): 17.281,
+    ("bitsandbytes int8", False): 24.432,
+}
+"""FLUX.1-dev on an H100: derekl35/diffusers-quantization-benchmarks@d42d489, as in huggingface/blog@0b53cb1."""
+
+
+@pytest.mark.parametrize(("kind", "rests"), RESERVED)
+def test_peaks_beside_those_of_an_accelerator(kind: str, rests: bool, tmp_path: Path) -> None:
+    """Where the denoiser's call is the fullest moment, the estimate is near; after a decode torch keeps more."""
+    method, _, name = kind.partition(" ")
+    offload = [f"{one}: {{offload: model}}" for one in ("text_encoder", "text_encoder_2", "transformer", "vae")]
+    text = H100.format(
+        quantize=f"quantize: {{method: {method}, type: {name}}}" if kind else "",
+        offload=", ".join(offload) if rests else "",
+    )
+    file = tmp_path / "recipe.yaml"
+    file.write_text(text, encoding="utf-8")
+    plan = compile_recipe(file).plan_json
+    assert plan is not None
+    (device,) = plan["devices"]
+    estimate = max(phase["weight_bytes"] + phase["activation_bytes"] for phase in device["phases"]) / 2**30
+    ratio = estimate / RESERVED[kind, rests]
+    assert (0.95 if rests else 0.7) < ratio < 1
+    row = f"| {name or 'bfloat16'} | {'all' if rests else 'nothing'} | {RESERVED[kind, rests]:.2f} | {estimate:.2f} |"
+    assert row in (Path(__file__).parents[2] / "compiler/docs/memory.md").read_text(encoding="utf-8"), row
