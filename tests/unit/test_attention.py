@@ -6,8 +6,8 @@ import inspect
 import re
 
 import pytest
-from dcompile.facts.registry import known_models, load_model
-from dcompile.layout.attention import Use, attention_backends, has_choice, legal_backends, refusal
+from dcompile.facts.registry import known_hardware, known_models, load_hardware, load_model
+from dcompile.layout.attention import _LACKING, Use, attention_backends, has_choice, legal_backends, refusal
 from dcompile.layout.splits import Split
 
 WHOLE, ULYSSES, RING, UNIFIED = Split(), Split(ulysses=2), Split(ring=2), Split(ring=2, ulysses=2)
@@ -82,3 +82,20 @@ def test_no_known_denoiser_asks_for_what_a_backend_drops(model: str) -> None:
         assert module is not None
         asked = re.findall(r"\b(is_causal|enable_gqa|dropout_p)=([\w.]+)", inspect.getsource(module))
         assert {value for _, value in asked} <= {"False", "0.0"}, name
+
+
+def test_every_device_of_the_table_has_a_backend_for_every_mode() -> None:
+    architectures = {load_hardware(name).architecture for name in known_hardware()}
+    assert None not in architectures
+    assert {one for lacking in _LACKING.values() for one in lacking} <= architectures
+    assert _LACKING.keys() <= attention_backends().keys()
+    for one in architectures - {None}:
+        for split in (WHOLE, ULYSSES, RING):
+            assert legal_backends(Use("cuda", "bfloat16", split, architectures=(str(one),))), one
+
+
+def test_the_ring_on_amd_goes_without_cudnn() -> None:
+    assert legal_backends(Use("cuda", "bfloat16", RING))[0] == "_native_cudnn"
+    assert legal_backends(Use("cuda", "bfloat16", RING, architectures=("gfx942",)))[0] == "_native_flash"
+    mixed = Use("cuda", "bfloat16", RING, architectures=("sm90", "gfx942"))
+    assert refusal("_native_cudnn", mixed) == "has no kernels for gfx942"

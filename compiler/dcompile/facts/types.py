@@ -158,7 +158,8 @@ MeasuredCurves = dict[str, dict[int, tuple[tuple[int, float], ...]]]
 class HardwareFacts:
     """One kind of device. Sizes in bytes, speeds in bytes and operations a second, links in one direction.
 
-    `measured` is what the recipe says was measured on it.
+    `architecture` is what kernels are built for (`sm90`, `gfx942`), None where the device is in no table; `measured` is
+    what the recipe says was measured on it.
     """
 
     name: str
@@ -169,4 +170,5 @@ class HardwareFacts:
     link: str
     link_bytes_per_second: float
     source: str
+    architecture: str | None = None
     measured: MeasuredSpeed | None = None

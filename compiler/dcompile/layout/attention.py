@@ -48,13 +48,17 @@ def _table() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Use:
-    """What a component asks of its backend. `mask` is the kind of mask that its pipeline passes, or None."""
+    """What a component asks of its backend.
+
+    `mask` is the kind of mask that its pipeline passes, or None; `architectures` are those of the known devices.
+    """
 
     kind: str
     dtype: str
     split: Split
     mask: str | None = None
     head_width: int | None = None
+    architectures: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=1)
@@ -74,6 +78,25 @@ def attention_backends() -> dict[str, Backend]:
     }
 
 
+_AMPERE, _ADA, _HOPPER, _BLACKWELL = ("sm80", "sm86"), ("sm89",), ("sm90",), ("sm100", "sm103", "sm120")
+_AMD = ("gfx942", "gfx950")
+_LACKING: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("_native_cudnn", "flash_4_hub", "sage", "sage_hub", "sage_varlen"), _AMD),
+    **dict.fromkeys(("_flash_3", "_flash_3_hub", "_flash_3_varlen_hub", "_flash_varlen_3"), (*_BLACKWELL, *_AMD)),
+    "aiter_fa2_hub": (*_AMPERE, *_ADA, *_HOPPER, *_BLACKWELL),
+    "sage_blackwell_hub": (*_AMPERE, *_ADA, *_HOPPER, *_AMD),
+    "_sage_qk_int8_pv_fp8_cuda": (*_AMPERE, *_AMD),
+    "_sage_qk_int8_pv_fp8_cuda_sm90": (*_AMPERE, *_ADA, *_BLACKWELL, *_AMD),
+    "_sage_qk_int8_pv_fp16_cuda": _AMD,
+}
+"""Architectures of the device table for which a backend has no kernels; diffusers says nothing by itself.
+
+Sources: torch 2.13 (cuDNN is NVIDIA's; a ROCm build answers `No available kernel`, ostris/ai-toolkit#933);
+flash-attention (version 3 has kernels for sm80 and sm90; version 4 for NVIDIA); aiter (ROCm alone); SageAttention
+(CUDA; version 3 is for Blackwell; fp8 from sm89 on; the kernel that is named after sm90, there alone).
+"""
+
+
 def has_choice(component: ComponentFacts) -> bool:
     """Whether the attention layers of a component take a backend at all."""
     return component.library == "diffusers" and component.class_name not in _table()["classes_without_choice"]
@@ -84,6 +107,9 @@ def refusal(name: str, use: Use) -> str | None:
     backend, split = attention_backends()[name], use.split
     if use.kind not in backend.kinds:
         return f"does not run on {use.kind} devices"
+    lacking = [one for one in use.architectures if one in _LACKING.get(name, ())]
+    if lacking:
+        return f"has no kernels for {' and '.join(lacking)}"
     if split.context > 1 and not backend.context:
         return "ignores that the sequence is split"
     if use.kind == "cpu":
@@ -109,13 +135,16 @@ def attention_use(recipe: Recipe, facts: Facts, name: str, split: Split) -> Use:
     """What a component of a recipe asks of its backend."""
     component = facts.model.components[name]
     width = component.config.get("attention_head_dim")
-    is_denoiser = name in facts.model.denoisers
+    is_denoiser, devices = name in facts.model.denoisers, facts.devices.node
     return Use(
         kind=facts.devices.kind,
         dtype=component_dtype(recipe, name, facts.devices.kind),
         split=split,
         mask=text_mask(recipe, facts, name) if is_denoiser else None,
         head_width=width if isinstance(width, int) else None,
+        architectures=tuple(
+            dict.fromkeys(device.architecture for device in devices if device.architecture is not None)
+        ),
     )
 
 

@@ -1,7 +1,8 @@
 """No attention backend can do what is asked, or the one that is named cannot.
 
-What it checks: `components.<name>.attention` against the kind of device, the dtype, the mask that the pipeline passes,
-the width of the heads and the mode of `context`; and, where none is named, that there is one at all.
+What it checks: `components.<name>.attention` against the devices and the architecture that their kernels are built for,
+the dtype, the mask that the pipeline passes, the width of the heads and the mode of `context`; and, where none is named,
+that there is one at all.
 
 Why it matters: diffusers looks at the first attention layer only. Some backends ignore the split and give wrong
 pictures in silence; the others fail at the first step, after every weight was loaded.
@@ -17,6 +18,7 @@ CPB-19).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from dcompile.core.diagnostics import Diagnostic
 from dcompile.core.meant import meant, nearest
@@ -77,7 +79,7 @@ def _way_out(use: Use) -> str:
 
 
 def _with(use: Use, *, dtype: str) -> Use:
-    return Use(use.kind, dtype, use.split, use.mask, use.head_width)
+    return replace(use, dtype=dtype)
 
 
 RULE = Rule("DC410", check)
