@@ -104,6 +104,8 @@ def places(document: Document, found: tuple[Diagnostic, ...]) -> list[tuple[str,
         (HEAD + f"run: {{args: {{{TOKEN}: 1}}}}\n", [("DC209", 3, 7)], "a key of `run.args` holds a token"),
         (HEAD + f"{TOKEN}: 1\n", [("DC209", 1, 1)], "a key of the recipe holds a token"),
         (HEAD + f"launch: {{env: {{A: 'x {TOKEN}'}}}}\n", [("DC209", 3, 19)], "HF_TOKEN"),
+        (HEAD + "launch: {env: {HF_TOKEN: x}}\n", [("DC209", 3, 26)], "is the name of a secret"),
+        (HEAD + "launch: {env: {WANDB_API_KEY: '1'}}\n", [("DC209", 3, 31)], "is the name of a secret"),
     ],
 )
 def test_refused(text: str, expected: list[tuple[str, int, int]], said: str) -> None:

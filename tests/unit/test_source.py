@@ -308,6 +308,7 @@ def test_extends_under_a_root(tmp_path: Path) -> None:
         ("model: {id: '${DC_NOT_SET}'}\n", [("DC126", 1, 13)]),
         ("model: {id: '${DC_NOT_SET:-x}/${DC_NOT_SET:-}'}\n", []),
         ("model: {id: '${HF_TOKEN}'}\n", [("DC127", 1, 13)]),
+        ("model: {path: '${TOKENIZER_DIR:-x}'}\n", []),
         ("model: {id: '${1x}'}\n", [("DC128", 1, 13)]),
         ("model: {dtype: '${X}'}\n", [("DC127", 1, 16)]),
         ("run: {prompts: '${DC_NOT_SET}.txt'}\n", [("DC126", 1, 16)]),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 TOKEN = re.compile(r"(?:hf|api_org)_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{24,}")
+SECRET_NAME = re.compile(r"(?:\w*_)?(?:TOKEN|SECRET|PASSWORD|API_KEY|ACCESS_KEY|SECRET_KEY|PRIVATE_KEY)", re.IGNORECASE)
+"""Names of variables that hold secrets; `TOKENIZER_PATH` and `HF_TOKEN_PATH` do not."""
 _VALUE = re.compile(r"`([^`]+)`")
 LONGEST, LONGEST_IN_HINT = 120, 480
 """Characters of a value. What a hint proposes is a plan more often than a stranger's text, and has to be whole."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dcompile.core.diagnostics import Diagnostic, Severity
+from dcompile.core.meant import meant
 from dcompile.recipe.model import Recipe
 
 _SUFFIXES = (".txt", ".jsonl", ".csv")
@@ -151,7 +152,9 @@ def _csv_entries(file: Path) -> Iterator[dict[str, Any]]:
 def _row_fault(number: int, entry: Any) -> str:
     """What is wrong with a row, or nothing."""
     if not isinstance(entry, dict) or not isinstance(entry.get("prompt"), str):
-        return f"row {number} has no text under `prompt`"
+        keys = [key for key in entry if key != "prompt"] if isinstance(entry, dict) else []
+        slip = next((key for key in keys if meant(key, ("prompt",))), None)
+        return f"row {number} has no text under `prompt`" + (f", but something under `{slip}`" if slip else "")
     if not isinstance(entry.get("negative_prompt", ""), str):
         return f"`negative_prompt` of row {number} is no text"
     if len(entry) > MAX_COLUMNS:

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from dcompile.core.diagnostics import MAX_FINDINGS, Add, Diagnostic, Path, Severity, bounded, dotted, has_errors
 from dcompile.core.flow import flow
-from dcompile.core.safe_text import TOKEN
+from dcompile.core.safe_text import SECRET_NAME, TOKEN
 from dcompile.core.units import parse_bytes
 from dcompile.recipe.examples import EXAMPLES
 from dcompile.recipe.faults import fault
@@ -21,6 +21,7 @@ from dcompile.source.document import Document, get, items
 _SIZES = ("memory", "host_memory", "reserve")
 _LIMITS = ("greater_than_equal", "less_than_equal", "greater_than", "less_than")
 _SEARCHES = 40
+_ENV: Path = ("launch", "env")
 
 
 def decode(document: Document) -> tuple[Recipe | None, tuple[Diagnostic, ...]]:
@@ -211,6 +212,11 @@ def _own_checks(document: Document) -> list[Diagnostic]:
             found.append(fault("DC209", f"a key of {place} holds a token", hint, path[:-1], is_key=True))
     if not isinstance(value, dict):
         return found
+    env = get(value, _ENV)
+    for name, text in env.items() if isinstance(env, dict) else ():
+        if SECRET_NAME.fullmatch(name) and text and not TOKEN.search(str(text)):
+            message = f"`launch.env.{name}` is the name of a secret, which no file may hold"
+            found.append(fault("DC209", message, "delete it, and set it in the shell: ranks inherit it", (*_ENV, name)))
     version = value.get("version")
     if is_newer(version):
         message = f"`version` is {version}; this dcompile reads 1"

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dcompile.core.diagnostics import MAX_FINDINGS, Diagnostic, Path, bounded, dotted
+from dcompile.core.safe_text import SECRET_NAME
 from dcompile.source.document import Document, get, items
 from dcompile.source.faults import fault
 
@@ -16,7 +17,6 @@ _PLACES = (
     "model.path, model.id, components.*.path, components.*.id, model.adapters[].path, output.dir, run.prompts, "
     "run.images[]"
 )
-_SECRETS = ("TOKEN", "SECRET", "PASSWORD", "API_KEY", "ACCESS_KEY")
 
 
 def allowed(path: Path) -> bool:
@@ -68,7 +68,7 @@ def _check(path: Path, text: str, environ: Mapping[str, str]) -> tuple[str, str,
         return "DC128", "what follows a `$` is not a variable", "write ${NAME} or ${NAME:-default}"
     for match in _REFERENCE.finditer(text):
         name = match[1]
-        if any(word in name.upper() for word in _SECRETS):
+        if SECRET_NAME.fullmatch(name):
             hint = "the only secret is HF_TOKEN, which is read from the environment"
             return "DC127", f"`{name}` is the name of a secret, which a path or id may not hold", hint
         if match[2] is None and not environ.get(name):

@@ -41,6 +41,9 @@ KEYS = {
     "num_videos_per_prompt": "images_per_prompt",
 }
 """The keys of `run` that hold the same as one of them."""
+LEFT_OUT = "leave it out"
+OTHERWISE = {"prompt": "use the key `prompts` of `run`", "generator": "use the key `seed` or `seeds` of `run`"}
+"""What to write for those that a key of `run` gives in another form."""
 
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
@@ -49,7 +52,7 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         path = ("run", "args", name)
         if name in OWN:
             own = KEYS.get(name)
-            hint = f"use the key `{own}` of `run`" if own else "use the key of `run` for it"
+            hint = f"use the key `{own}` of `run`" if own else OTHERWISE.get(name, LEFT_OUT)
             move = Move(("run", own)) if own and own not in subject.recipe.run.model_fields_set else None
             yield error("DC306", f"`{name}` is set by the recipe itself", hint, path, is_key=True, fix=move)
         elif name not in known:
@@ -59,7 +62,8 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
             fix = None if only in subject.recipe.run.args else only
             yield error("DC306", f"{pipeline} takes no argument `{name}`", hint, path, is_key=True, fix=fix)
         elif _needs_two_experts(subject, name):
-            yield error("DC306", f"`{name}` is for a pipeline with two denoisers", "use `true_cfg`", path)
+            message = f"`{name}` is for a pipeline with two denoisers"
+            yield error("DC306", message, LEFT_OUT, path, is_key=True, fix=Remove())
     for name in ("height", "width"):
         if known and name not in known and getattr(subject.recipe.run, name) is not None:
             message = f"{pipeline} takes no `{name}`: what it makes is as large as the input picture"

@@ -1,8 +1,8 @@
 """No attention backend can do what is asked, or the one that is named cannot.
 
-What it checks: `components.<name>.attention` against the devices and the architecture that their kernels are built for,
-the dtype, the mask that the pipeline passes, the width of the heads and the mode of `context`; and, where none is named,
-that there is one at all.
+What it checks: `components.<name>.attention` against the devices and what their kernels are built for, the dtype, the
+mask that the pipeline passes, the width of the heads and the mode of `context`; and, where none is named, that there is
+one at all.
 
 Why it matters: diffusers looks at the first attention layer only. Some backends ignore the split and give wrong
 pictures in silence; the others fail at the first step, after every weight was loaded.
