@@ -1,7 +1,8 @@
 """Tensor parallel over a slow link.
 
-What it checks: whether a step of `tensor` over PCIe, or over a link given by its bandwidth, is estimated to take as
-long as on one device, or longer. Where the estimate does not know the devices, any `tensor` over PCIe.
+What it checks: whether the ranks of `tensor` are on several nodes; and whether a step of `tensor` over PCIe, or over a
+link given by its bandwidth, is estimated to take as long as on one device, or longer. Where the estimate does not know
+the devices, any `tensor` over PCIe.
 
 Why it matters: two all-reduces a block can cost more than the split saves.
 
@@ -10,7 +11,7 @@ Example: `gpu: l40s` with `tensor: 4`
 Use instead: `device_map`, or `context` where the weights fit
 
 Source: `hardware/links.json`: all-reduce over four L40S without peer access reaches 5 GB/s, over four H100 300 GB/s.
-Two and four L20 with peer access gained by `tensor` (vipshop/cache-dit; rows TPC-32, STR-03).
+Two and four L20 with peer access gained by `tensor` (vipshop/cache-dit; rows TPC-32, TPC-35, STR-03).
 """
 
 from __future__ import annotations
@@ -20,15 +21,19 @@ from collections.abc import Iterator
 from dcompile.core.diagnostics import Diagnostic
 from dcompile.core.units import format_seconds
 from dcompile.estimate.step import StepSeconds, step_seconds
+from dcompile.layout.degrees import tensor_degrees
 from dcompile.layout.placement import place
 from dcompile.layout.splits import Split, split_components
 from dcompile.recipe.model import Parallel, Recipe
-from dcompile.rules.rule import Rule, Subject, advice
+from dcompile.rules.rule import Rule, Subject, advice, warning
 
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
     link = subject.facts.devices.node[0].link
     denoiser = subject.splits.components.get(subject.facts.model.denoisers[0], Split())
+    if _is_on_several_nodes(subject, denoiser):
+        yield _over_nodes(subject, denoiser)
+        return
     is_slow, is_bandwidth = link.startswith("pcie"), link[:1].isdigit()
     if denoiser.tensor == 1 or not (is_slow or is_bandwidth):
         return
@@ -46,6 +51,22 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         message = f"by estimate a step takes {format_seconds(split.total)}, {exchange}; {alone}"
     hint = "compare with `device_map`, or with `context` if the weights fit"
     yield advice("DC603", message, hint, subject.given("parallel", "tensor") or ("parallel",))
+
+
+def _is_on_several_nodes(subject: Subject, split: Split) -> bool:
+    """The axis is the mesh's last, so its ranks are neighbours."""
+    devices = subject.facts.devices
+    return devices.nodes > 1 and devices.per_node is not None and split.tensor > devices.per_node
+
+
+def _over_nodes(subject: Subject, split: Split) -> Diagnostic:
+    devices, model = subject.facts.devices, subject.facts.model
+    per_node = devices.per_node or 1
+    link = f"`{devices.node_link}`" if devices.node_link else "the link between nodes"
+    message = f"tensor {split.tensor} is more than the {per_node} devices of a node: each block exchanges over {link}"
+    within = [degree for degree in tensor_degrees(model.components[model.denoisers[0]]) if degree <= per_node]
+    hint = f"use `tensor: {max(within)}` and `data` over the nodes, if that fits" if max(within, default=1) > 1 else ""
+    return warning("DC603", message, hint or "use `data` over the nodes, if that fits", split.where)
 
 
 def _step(subject: Subject, recipe: Recipe) -> StepSeconds | None:
