@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -136,8 +137,8 @@ def test_every_number_has_a_source() -> None:
         assert len(source) > 10
     devices = json.loads(HARDWARE.read_text(encoding="utf-8"))["devices"]
     for device in devices.values():
-        for number, source in (value for key, value in device.items() if key not in ("kind", "link")):
-            assert number > 0
+        for key, (value, source) in ((key, pair) for key, pair in device.items() if key not in ("kind", "link")):
+            assert re.fullmatch(r"sm\d+|gfx\d+", value) if key == "architecture" else value > 0
             assert len(source) > 10
     for entry in (*LINKS["links"].values(), *LINKS["node_links"].values()):
         assert len(entry["source"]) > 10
