@@ -145,11 +145,14 @@ def write(path: Path, data: Any) -> None:
 def build(class_name: str, library: str, config: dict[str, Any]) -> Any:
     """An instance on the meta device, with tied weights tied; `library` may be the folder of a pipeline (`ltx2`)."""
     with torch.device("meta"):
-        if library != "transformers":
-            home = diffusers if library == "diffusers" else import_module(f"diffusers.pipelines.{library}")
-            return getattr(home, class_name).from_config(config)
-        cls = getattr(transformers, class_name)
-        return cls(cls.config_class(**config))
+        cls = class_of(class_name, library)
+        return cls.from_config(config) if hasattr(cls, "from_config") else cls(cls.config_class(**config))
+
+
+def class_of(class_name: str, library: str) -> Any:
+    """A class by what `model_index.json` says of it: a package, or the folder of a pipeline."""
+    home = library if library in ("diffusers", "transformers") else f"diffusers.pipelines.{library}"
+    return getattr(import_module(home), class_name)
 
 
 def describe_model(
@@ -357,11 +360,15 @@ def describe_classes() -> dict[str, Any]:
         cls = getattr(diffusers, name, None)
         if inspect.isclass(cls) and issubclass(cls, diffusers.ModelMixin) and cls is not diffusers.ModelMixin:
             classes[name] = {**describe_entry(name, {}), "family": family_of(name)["family"]}
-    for name in _TRANSFORMERS_CLASSES:
-        cls = getattr(transformers, name)
-        model = build(name, "transformers", {})
+    others = {
+        **dict.fromkeys(_TRANSFORMERS_CLASSES, "transformers"),
+        "StableDiffusionSafetyChecker": "stable_diffusion",
+    }
+    for name, library in others.items():
+        cls = class_of(name, library)
+        model = build(name, library, {})
         classes[name] = {
-            "library": "transformers",
+            "library": library,
             **describe_class(cls, model),
             "buffers": [],
             "blocks": None,

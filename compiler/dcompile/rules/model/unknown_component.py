@@ -43,7 +43,7 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
                 continue  # that it is left out is the cause
             message = f"`{name}` is left out (`components: {{{name}: null}}`) and named here"
             yield error("DC304", message, "delete one of the two lines", path)
-        elif name not in known and name not in added:
+        elif name not in known and name not in added and _goes_with(name) not in left_out:
             near, only = nearest(name, known), meant(name, known)
             hint = f"did you mean `{near}`?" if near else f"it has {', '.join(known)}"
             is_key = path[-1] == name
@@ -54,6 +54,13 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
             message = f"{pipeline} cannot run without `{name}`"
             hint = "leave the line out; `null` is for a spare text encoder"
             yield error("DC304", message, hint, ("components", name), is_key=True, fix=Remove())
+
+
+def _goes_with(name: str) -> str | None:
+    """The component without which a part that has no weights is idle: diffusers' own examples leave out both."""
+    if name.startswith("tokenizer"):
+        return name.replace("tokenizer", "text_encoder")
+    return "safety_checker" if name == "feature_extractor" else None
 
 
 def _beside(subject: Subject, path: Path) -> tuple[str, ...]:

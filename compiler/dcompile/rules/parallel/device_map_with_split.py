@@ -25,7 +25,8 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
     splits = subject.splits
     split_axes = [axis for axis in splits.mesh if axis != "data"]
     if split_axes and (splits.device_map or splits.named_devices > 1):
-        message = f"`device_map` cannot be combined with `{split_axes[0]}`: each rank of a split has one device"
+        placed = "`device_map`" if splits.device_map else "the `device` of a component"
+        message = f"{placed} cannot be combined with `{split_axes[0]}`: each rank of a split has one device"
         where: Path = ("parallel", "device_map") if splits.device_map else ("parallel", "components")
         yield error("DC409", message, "keep one of the two; `data` multiplies with either", where)
     at = subject.parallel.device_map

@@ -51,7 +51,8 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
             yield from _nodes(subject, total // splits.ranks)
         return
     needed = splits.ranks * splits.named_devices
-    if total is not None and needed > total and splits.is_one_mesh:  # DC415 is the cause otherwise
+    is_mixed = splits.named_devices > 1 and any(axis != "data" for axis in splits.mesh)
+    if total is not None and needed > total and splits.is_one_mesh and not is_mixed:  # DC415 or DC409 is the cause
         axes = [f"{axis} {degree}" for axis, degree in splits.mesh.items()]
         if splits.named_devices > 1:
             axes.append(f"the devices 0 to {splits.named_devices - 1} of a replica")
