@@ -67,7 +67,7 @@ CASES: dict[str, tuple[Job, Job]] = {
         Job(HEAD + CARD + f"run: {{prompts: [{', '.join(['a'] * 19_000)}], height: 1024, width: 1024}}\n"),
     ),
     "DC103": (Job(b"# f\xfcchse\n" + PLAIN.encode()), Job("# f\xfcchse\n" + PLAIN)),
-    "DC104": (Job(PLAIN + "name: fox\x07\n"), Job(PLAIN + 'name: "fox\\t"\n')),
+    "DC104": (Job(PLAIN + "output: {dir: fox\x07}\n"), Job(PLAIN + 'output: {dir: "fox\\t"}\n')),
     "DC105": (
         Job(PLAIN + "<<<<<<< ours\nname: a\n=======\nname: b\n>>>>>>> theirs\n"),
         Job(PLAIN + "name: a\n# =======\n"),

@@ -40,6 +40,12 @@ def file_name(template: str, file_format: str, *, index: int, seed: int, prompt:
     return "/".join(parts)
 
 
+def is_plain_name(name: str) -> bool:
+    """Whether a name is that of one folder, here and on other systems, and not of its parent or of a hidden one."""
+    is_short = len(name.encode("utf-8", "replace")) <= _MAX_BYTES
+    return is_short and name.isprintable() and name[:1] not in ("", ".", "~") and not set(name) & set('/\\:*?"<>|')
+
+
 @lru_cache(maxsize=16)
 def _check(template: str) -> None:
     """Refuses a template that has other fields, or formats them by more than a width."""

@@ -70,11 +70,12 @@ def check_text(text: str, file: str) -> list[Diagnostic]:
     found = []
     for match in _BAD.finditer(text):
         name = f"U+{ord(match[0]):04X}"
+        escape = f'; where it is meant, write it as an escape in double quotes, such as "\\u{name[2:]}"'
         found.append(
             fault(
                 "DC104",
                 f"the character {name} may not stand in a recipe",
-                f'delete it; where it is meant, write it as an escape in double quotes, such as "\\u{name[2:]}"',
+                "delete it" + (escape if match[0] != "\0" else ""),
                 spot(text, match.start()),
                 file,
             )

@@ -1,6 +1,6 @@
-"""The template of file names is broken, leads out of the folder, or names two pictures alike.
+"""A name of the files or of the bundle is broken, leads out of its folder, or is that of two pictures.
 
-What it checks: `output.name` with every row of the job.
+What it checks: `output.name` with every row of the job; `name`, after which the bundle's folder in `build/` is called.
 
 Why it matters: two pictures of one name overwrite each other, and a path out of the folder overwrites something else.
 
@@ -16,11 +16,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dcompile.core.diagnostics import Diagnostic
-from dcompile.core.naming import FIELDS_TEXT, file_name
+from dcompile.core.naming import FIELDS_TEXT, file_name, is_plain_name
 from dcompile.rules.rule import Rule, Subject, error
 
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
+    if subject.recipe.name is not None and not is_plain_name(subject.recipe.name):
+        message = f"`{subject.recipe.name}` is no name of a folder, and the bundle lies in `build/<name>/`"
+        yield error("DC311", message, "use letters, digits, `-`, `_`, `.` and spaces", ("name",))
     template, path = subject.recipe.output.name, ("output", "name")
     seen: dict[str, int] = {}
     for row in subject.facts.rows:
