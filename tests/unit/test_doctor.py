@@ -147,6 +147,25 @@ def test_doctor_says_what_is_missing(
     assert "downloads it" in rows["model black-forest-labs/FLUX.1-dev"]["found"]
 
 
+def test_doctor_names_packages_that_no_extra_brings(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("dcompile.cli.init.devices_here", lambda: ("cuda", 1, 80 * 2**30))
+    missing = ("sageattention", "scipy")
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None if name in missing else object())
+    file = tmp_path / "r.yaml"
+    scheduler = "scheduler: {class: FlowMatchEulerDiscreteScheduler, use_beta_sigmas: true}"
+    file.write_text(
+        f"version: 1\nmodel: {{id: black-forest-labs/FLUX.1-dev, {scheduler}}}\ndevices: {{gpu: h100-sxm-80gb}}\n"
+        "components: {transformer: {attention: sage}}\nrun: {prompts: [a red fox]}\n",
+        encoding="utf-8",
+    )
+    assert main(["doctor", str(file), "--format", "json"]) == 2
+    rows = {row["what"]: row["hint"] for row in json.loads(capsys.readouterr().out) if not row["is_fine"]}
+    assert rows["module scipy"] == "pip install scipy"
+    assert rows["module sageattention"] == "pip install sageattention"
+
+
 def test_doctor_of_a_wrong_or_absent_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "wrong.yaml").write_text("version: 1\n")
     assert main(["doctor", str(tmp_path / "wrong.yaml")]) == 1

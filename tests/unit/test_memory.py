@@ -22,7 +22,7 @@ from dcompile.memory.activations import (
     text_peak,
     text_terms,
 )
-from dcompile.memory.peaks import SOUND, samples_of_call
+from dcompile.memory.peaks import AFTERWARDS, samples_of_call
 from dcompile.memory.unmeasured import counted_call_bytes
 
 MIB = 2**20
@@ -39,7 +39,7 @@ def test_everything_that_is_known_was_measured() -> None:
             modes = ["text", "text_float32"]
             if name == "vae":
                 modes = ["decode", "decode_tiled", "encode", "encode_tiled"]
-            elif name in SOUND:
+            elif name in AFTERWARDS:
                 modes = []
             elif name in model.denoisers:
                 modes = ["whole", *["tensor"] * bool(component.tensor_plan), *["context"] * component.context_plan]

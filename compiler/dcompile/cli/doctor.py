@@ -77,7 +77,8 @@ def needs(compiled: Compiled, root: Path) -> list[Finding]:
 def _module(name: str) -> Finding:
     if importlib.util.find_spec(name) is not None:
         return Finding(f"module {name}", True, "installed")
-    return Finding(f"module {name}", False, "missing", f"pip install 'dcompile[{EXTRA[name]}]'")
+    package = f"'dcompile[{EXTRA[name]}]'" if name in EXTRA else name
+    return Finding(f"module {name}", False, "missing", f"pip install {package}")
 
 
 def _machine(plan: dict[str, Any]) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -13,6 +14,7 @@ from dcompile.core.diagnostics import Diagnostic, Severity
 from dcompile.core.versions import same_minor, satisfies
 from dcompile.facts.schedulers import missing_libraries
 from dcompile.facts.uses import use_of
+from dcompile.layout.attention import attention_backends
 
 EXTRA = {
     "torch": "run",
@@ -49,6 +51,7 @@ def needed_modules(plan: Mapping[str, Any]) -> list[str]:
         needed.add("peft")
     components = program["components"].values()
     needed |= {component["quantize"]["method"] for component in components if component.get("quantize")}
+    needed |= {module for component in components if (module := _attention_module(component.get("attention")))}
     if program["output"]["format"] == "mp4":
         needed.add("imageio_ffmpeg")
     scheduler = program["pipeline"]["scheduler"]
@@ -57,6 +60,13 @@ def needed_modules(plan: Mapping[str, Any]) -> list[str]:
     use = use_of(program["pipeline"]["class"])
     needed |= set(use.modules) if use is not None else set()
     return sorted(needed)
+
+
+def _attention_module(backend: str | None) -> str | None:
+    """The module of a package that pip has, where an attention backend needs one."""
+    package = attention_backends()[backend].package if backend in attention_backends() else None
+    module = re.match(r"[\w-]+", package or "")
+    return module[0].replace("-", "_") if module and module[0] != "flash-attn-3" else None
 
 
 def missing_packages(plan: Mapping[str, Any]) -> list[str]:

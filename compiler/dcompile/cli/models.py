@@ -94,7 +94,7 @@ def add(options: argparse.Namespace) -> int:
             if snapshot is None:
                 where = f"no file or folder here, and not in the hub's cache ({cache_folder()})"
                 print(f"dcompile: `{options.model}` is {where}", file=sys.stderr)
-                print(f"  download it first: huggingface-cli download {options.model}", file=sys.stderr)
+                print(f"  download it first: hf download {options.model}", file=sys.stderr)
                 return 2
             facts = facts_of_folder(snapshot, options.variant)
     except FactsError as error:

@@ -34,7 +34,7 @@ from dcompile.memory.measure_denoiser import measure_denoiser
 from dcompile.memory.measure_encoder import measure_encoder
 from dcompile.memory.measure_meta import on_meta
 from dcompile.memory.measure_vae import measure_vae
-from dcompile.memory.peaks import SOUND
+from dcompile.memory.peaks import AFTERWARDS
 
 MODES = ("whole", "decode", "text", "text_float32", "tensor", "context", "encode", "decode_tiled", "encode_tiled")
 """In the order in which they are measured: what every job needs comes first."""
@@ -58,7 +58,7 @@ def distinct(names: Iterable[str]) -> Iterator[tuple[ModelFacts, str, ComponentF
 
 def modes_of(model: ModelFacts, name: str, component: ComponentFacts) -> tuple[str, ...]:
     """The ways in which a component can run, as far as they are measured."""
-    if name in SOUND:
+    if name in AFTERWARDS:
         return ()
     if name == "vae":
         return "decode", "decode_tiled", "encode", "encode_tiled"

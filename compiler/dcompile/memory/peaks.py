@@ -34,7 +34,10 @@ CONNECTORS = "connectors"
 """LTX-2's component between the text encoder and the denoiser."""
 
 SOUND = ("audio_vae", "vocoder")
-"""Components that make the sound of a clip. They are called when its pictures are there, on tensors of a few MiB."""
+"""Components that make the sound of a clip."""
+
+AFTERWARDS = (*SOUND, "safety_checker")
+"""Components that are called when the pictures are there, on tensors of a few MiB."""
 
 UNSEEN_ON_CPU = 0.05
 UNSEEN_ELSEWHERE = 0.1
@@ -73,11 +76,11 @@ def samples_of_call(recipe: Recipe, model: ModelFacts, batch: int) -> int:
 def phases_of(model: ModelFacts, name: str) -> tuple[str, ...]:
     """The phases in which a component is called; every one where its name does not say.
 
-    A pipeline that takes pictures encodes them with its autoencoder. `SOUND` is never the fullest.
+    A pipeline that takes pictures encodes them with its autoencoder. `AFTERWARDS` is never the fullest.
     """
     if name in model.denoisers:
         return (DENOISE,)
-    if name in SOUND:
+    if name in AFTERWARDS:
         return ()
     if name == "vae":
         return (ENCODE, DECODE) if model.pictures or model.conditions is not None else (DECODE,)
