@@ -29,6 +29,7 @@ PARAMETERS = {
     ("black-forest-labs/FLUX.2-klein-9B", "text_encoder"): 8_190_735_360,
     ("Efficient-Large-Model/Sana_1600M_1024px_diffusers", "text_encoder"): 2_614_341_888,
     ("Lightricks/LTX-2", "text_encoder"): 12_187_325_040,
+    ("HiDream-ai/HiDream-I1-Full", "text_encoder_4"): 8_030_261_248,
     ("PixArt-alpha/PixArt-Sigma-XL-2-1024-MS", "transformer"): 610_856_096,
     ("Qwen/Qwen-Image", "text_encoder"): 8_292_166_656,
     ("Wan-AI/Wan2.1-T2V-1.3B-Diffusers", "transformer"): 1_418_996_800,
@@ -45,6 +46,11 @@ PARAMETERS = {
 ANNOUNCED = {
     ("BestWishYsh/Helios-Base", "transformer"): "14",
     ("Lightricks/LTX-2", "transformer"): "19",
+    ("HiDream-ai/HiDream-I1-Full", "transformer"): "17",
+    ("fal/AuraFlow-v0.3", "transformer"): "6.8",
+    ("kandinskylab/Kandinsky-5.0-T2I-Lite-sft-Diffusers", "transformer"): "6",
+    ("kandinskylab/Kandinsky-5.0-T2V-Lite-sft-5s-Diffusers", "transformer"): "2",
+    ("zai-org/CogView4-6B", "transformer"): "6",
 }
 WIDTHS = {"float32": 4, "bfloat16": 2, "float16": 2}
 
@@ -79,7 +85,9 @@ def test_parameters_are_exact(model: str, component: str) -> None:
 def test_parameters_are_as_many_as_announced(model: str, component: str) -> None:
     said = ANNOUNCED[model, component]
     count = count_parameters(load_model(model).components[component])
-    assert f"{count / 1e9:.{len(said.partition('.')[2])}f}" == said
+    digits = 10 ** len(said.partition(".")[2])
+    # AuraFlow's 6.86 stand for 6.8, Helios' 14.31 for 14, LTX-2's 18.88 for 19.
+    assert int(float(said) * digits) in (round(count / 1e9 * digits), int(count / 1e9 * digits))
 
 
 def test_chronoedit_has_the_weights_of_wan_image_to_video() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from dcompile.core.diagnostics import has_errors
 from dcompile.facts.registry import known_models, load_model
+from dcompile.rules.model.component_elsewhere import ELSEWHERE
 
 PARALLEL = {"alone": ("h200-sxm, per_node: 1", "{}"), "auto": ("h100-sxm-80gb, per_node: 4", "auto")}
 
@@ -16,11 +17,12 @@ PARALLEL = {"alone": ("h200-sxm, per_node: 1", "{}"), "auto": ("h100-sxm-80gb, p
 def test_it_compiles(model: str, parallel: str, compiled: Any, picture: Any) -> None:
     devices, split = PARALLEL[parallel]
     needed = load_model(model).pictures
+    model_line = f"path: folder, like: {model}" if model in ELSEWHERE else f"id: {model}"
     images = f", images: [{picture(1024, 1024)}]" if needed else ""
     found = compiled(
         f"""
         version: 1
-        model: {{id: {model}}}
+        model: {{{model_line}}}
         devices: {{gpu: {devices}}}
         parallel: {split}
         run: {{prompts: [a red fox]{images}}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from dcompile.facts.registry import load_model
 from dcompile.layout.clips import Chunk, chunk_count, chunk_of, clip_frames, fixed_frames, sequence_lengths
+from dcompile.layout.pictures import chooses_size, made_size
 from dcompile.layout.tokens import image_tokens, latent_frames, reference_tokens
 
 HELIOS, CHRONOEDIT = "BestWishYsh/Helios-Base", "nvidia/ChronoEdit-14B-Diffusers"
@@ -24,6 +25,11 @@ FLUX2 = "black-forest-labs/FLUX.2-dev"
         ("Lightricks/LTX-Video", 480, 704, 161, 6930),
         ("Lightricks/LTX-Video", 512, 768, 121, 6144),
         ("Lightricks/LTX-2", 512, 768, 121, 6144),
+        ("HiDream-ai/HiDream-I1-Full", 1024, 1024, None, 4096),
+        ("fal/AuraFlow-v0.3", 1024, 1536, None, 6144),
+        ("zai-org/CogView4-6B", 1024, 1024, None, 4096),
+        ("kandinskylab/Kandinsky-5.0-T2V-Lite-sft-5s-Diffusers", 512, 768, 121, 31 * 32 * 48),
+        ("kandinskylab/Kandinsky-5.0-T2I-Lite-sft-Diffusers", 768, 1280, None, 48 * 80),
         ("hunyuanvideo-community/HunyuanVideo", 720, 1280, 129, 33 * 45 * 80),
         ("zai-org/CogVideoX-5b", 480, 720, 49, 13 * 30 * 45),
         ("genmo/mochi-1-preview", 480, 848, 163, 28 * 30 * 53),
@@ -130,3 +136,29 @@ def test_chronoedit_makes_five_frames_unless_it_reasons() -> None:
     assert sequence_lengths(model, reasons, 480, 832, 29, 50) == (8 * 30 * 52, 2 * 30 * 52)
     assert sequence_lengths(model, reasons, 480, 832, 29, 10) == (8 * 30 * 52,)
     assert chunk_of(model, {}) is None
+
+
+def test_hidream_fills_up_a_picture_that_is_no_square() -> None:
+    model = load_model("HiDream-ai/HiDream-I1-Full")
+    assert sequence_lengths(model, {}, 1024, 1024, None, 50) == (4096,)
+    assert sequence_lengths(model, {}, 768, 1344, None, 50) == (4096,)
+    assert sequence_lengths(model, {}, 768, 768, None, 50) == (2304,)
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "made"),
+    [
+        ("HiDream-ai/HiDream-I1-Full", (2048, 2048), (1024, 1024)),
+        ("HiDream-ai/HiDream-I1-Full", (768, 1360), (768, 1360)),
+        ("HiDream-ai/HiDream-I1-Full", (500, 1000), (720, 1440)),
+        ("kandinskylab/Kandinsky-5.0-T2I-Lite-sft-Diffusers", (896, 1152), (896, 1152)),
+        ("kandinskylab/Kandinsky-5.0-T2I-Lite-sft-Diffusers", (512, 512), (1024, 1024)),
+        ("kandinskylab/Kandinsky-5.0-T2I-Lite-sft-Diffusers", (1000, 500), (1408, 640)),
+        ("zai-org/CogView4-6B", (512, 768), (512, 768)),
+    ],
+)
+def test_pipelines_that_choose_the_size(model: str, asked: tuple[int, int], made: tuple[int, int]) -> None:
+    """Height and width."""
+    facts = load_model(model)
+    assert made_size(facts, None, *asked) == made
+    assert chooses_size(facts) == ("CogView4" not in model)

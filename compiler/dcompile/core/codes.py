@@ -24,6 +24,8 @@ FACTS: dict[str, str] = {
     "DC315": "other-version-installed",
     "DC316": "broken-weights",
     "DC317": "output-format",
+    "DC318": "beyond-positions",
+    "DC319": "component-elsewhere",
     "DC360": "unusable-picture",
     "DC361": "pictures-not-taken",
     "DC362": "picture-count",

@@ -7,6 +7,7 @@ parameter's name and its stack of blocks:
 - a stack with `add_q_proj` has two streams: its text matrices see text tokens, the others image tokens, and attention
   joins both;
 - a stack with `attn2` beside `attn1` attends to the text apart: key and value of `attn2` see text tokens;
+- Kandinsky 5 calls it `cross_attention`; of a mixture's experts each sees its share of the tokens;
 - any other stack works on image and text tokens in one sequence.
 
 Attention of q queries on k keys at width w does 4 * q * k * w operations. Source of the structure: the transformer and
@@ -27,7 +28,9 @@ ONCE = ("norm", "_mod.", "modulation", "time", "t_embedder", "adaln", "adaLN", "
 """Parts of names of what works on one vector a sample."""
 TEXT = ("add_q_proj", "add_k_proj", "add_v_proj", "to_add_out", "context", "txt", "caption", "text", "cap_embedder")
 """Parts of names of what works on text tokens."""
-QUERY = ("to_q.weight", "to_qkv_mlp_proj.weight", "to_qkv.weight")
+QUERY = ("to_q.weight", "to_query.weight", "to_qkv_mlp_proj.weight", "to_qkv.weight")
+CROSS = (".attn2.", ".cross_attention.")
+CROSS_KEYS = (".attn2.to_k", ".attn2.to_v", ".cross_attention.to_key", ".cross_attention.to_value")
 LINEAR_ATTENTION = ("SanaTransformer2DModel",)
 """Classes whose self-attention is linear in the tokens: `transformers/sana_transformer.py`."""
 
@@ -73,7 +76,10 @@ def denoiser_work(component: ComponentFacts, tokens: Tokens, tensor: int = 1) ->
         return _unet_work(component, tokens)
     sharded = parameter_shards(component, tensor)
     matmul = sum(
-        _operations(group) * _seen(group.name, component, tokens) / (tensor if group.name in sharded else 1)
+        _operations(group)
+        * _seen(group.name, component, tokens)
+        * _expert_share(group.name, component)
+        / (tensor if group.name in sharded else 1)
         for group in component.parameters
         if len(group.shape) > 1
     )
@@ -85,7 +91,7 @@ def denoiser_work(component: ComponentFacts, tokens: Tokens, tensor: int = 1) ->
         text = _on_text(group.name) or "audio" in group.name
         here = tokens.image_here + tokens.text_here if joint else tokens.text_here if text else tokens.image_here
         whole = tokens.image + tokens.text if joint else tokens.text if text else tokens.image
-        if ".attn2." in group.name:
+        if any(part in group.name for part in CROSS):
             keys = tokens.image if _has(stack, "add_q_proj", component) else tokens.text
         else:
             keys = width // 8 if component.class_name in LINEAR_ATTENTION else whole
@@ -93,6 +99,12 @@ def denoiser_work(component: ComponentFacts, tokens: Tokens, tensor: int = 1) ->
             residual += float(here) * width * group.repeat
         attention += 4.0 * here * keys * width * group.repeat / tensor
     return Work(matmul, attention, residual, residual / tensor, blocks)
+
+
+def _expert_share(name: str, component: ComponentFacts) -> float:
+    """The share of the tokens that an expert of a mixture sees; 1 for all else."""
+    routed, active = (component.config.get(f"num_{which}_experts") for which in ("routed", "activated"))
+    return active / routed if ".experts." in name and active and routed else 1.0
 
 
 def _operations(group: TensorGroup) -> float:
@@ -106,7 +118,7 @@ def _attentions(component: ComponentFacts) -> Iterator[tuple[TensorGroup, int]]:
     model_width = (component.heads or 0) * head if isinstance(head, int) else 0
     for group in component.parameters:
         if group.name.endswith(QUERY) and not any(part in group.name for part in ("pooler", "add_q_proj")):
-            fused = not group.name.endswith("to_q.weight")
+            fused = not group.name.endswith(("to_q.weight", "to_query.weight"))
             yield group, (model_width or group.shape[1]) if fused else group.shape[0]
 
 
@@ -128,7 +140,8 @@ def _is_joint(stack: str, component: ComponentFacts) -> bool:
     """Whether the attention of a stack runs over image and text tokens together."""
     if not stack or _on_text(stack) or stack.startswith("noise_refiner"):
         return False
-    return not _has(stack, ".attn2.", component) or _has(stack, "add_q_proj", component)
+    is_apart = any(_has(stack, part, component) for part in CROSS)
+    return not is_apart or _has(stack, "add_q_proj", component)
 
 
 def _seen(name: str, component: ComponentFacts, tokens: Tokens) -> int:
@@ -139,7 +152,7 @@ def _seen(name: str, component: ComponentFacts, tokens: Tokens) -> int:
         return tokens.text_here
     stack = _stack_of(name, component)
     two_streams = _has(stack, "add_q_proj", component)
-    if _on_text(name) or ((".attn2.to_k" in name or ".attn2.to_v" in name) and not two_streams):
+    if _on_text(name) or (any(part in name for part in CROSS_KEYS) and not two_streams):
         return tokens.text_here
     if stack and not two_streams and _is_joint(stack, component):
         return tokens.image_here + tokens.text_here

@@ -41,11 +41,17 @@ _FAMILIES: tuple[tuple[str, dict[str, Any]], ...] = (
     # Their autoencoders compress otherwise than HunyuanVideo's.
     ("HunyuanVideo15", {"family": "hunyuanvideo15", **_PLAIN, "frames": 4}),
     ("HunyuanVideo", {"family": "hunyuanvideo", **_PLAIN, "patch": 2, "frames": 4, "multiple": 16}),
+    # Those of pictures have no clip; their frame is one.
+    ("Kandinsky5T2I", {"family": "kandinsky5", **_PLAIN, "patch": 2, "multiple": 16}),
+    ("Kandinsky5I2I", {"family": "kandinsky5", **_PLAIN, "patch": 2, "multiple": 16}),
+    ("Kandinsky5", {"family": "kandinsky5", **_WAN}),
     ("CogVideoX", {"family": "cogvideox", **_PLAIN, "patch": 2, "frames": 4, "multiple": 8}),
     ("Mochi", {"family": "mochi", **_PLAIN, "patch": 2, "frames": 6, "multiple": 8}),
     ("SanaVideo", {"family": "sanavideo", **_PLAIN, "frames": 4, "multiple": 32}),
     ("Sana", {"family": "sana", **_PLAIN, "multiple": 32}),
     ("PixArt", {"family": "pixart", **_PLAIN, "patch": 2, "multiple": 8}),
+    ("CogView4", {"family": "cogview4", **_PLAIN, "patch": 2, "multiple": 16}),
+    ("HiDream", {"family": "hidream", **_SQUARE}),
     ("AuraFlow", {"family": "auraflow", **_PLAIN, "patch": 2, "multiple": None}),
     ("HunyuanDiT", {"family": "hunyuandit", **_PLAIN, "patch": 2, "multiple": 8}),
     ("StableDiffusionXL", {"family": "sdxl", **_PLAIN, "multiple": 8, "text_limit": 77}),

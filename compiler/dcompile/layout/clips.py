@@ -1,14 +1,15 @@
-"""Pipelines that make a clip in a way of their own: Helios in chunks that see what was made before, ChronoEdit as the
-frames that lead from a picture to its edit.
+"""Sequences that are not what height, width and frames come to: Helios makes a clip in chunks that see what was made
+before, ChronoEdit the frames that lead from a picture to its edit, and HiDream fills up a picture that is no square.
 
 Source: diffusers 0.42.1, `pipeline_helios.py:700` and `:760`, `transformer_helios.py:725`,
-`pipeline_chronoedit.py:593` and `:672`.
+`pipeline_chronoedit.py:593` and `:672`, `transformer_hidream_image.py:680`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any, TypeGuard
 
 from dcompile.facts.types import ModelFacts
@@ -95,7 +96,8 @@ def sequence_lengths(
     """The lengths of image or video tokens that a denoiser sees in one call of the pipeline, the longest first.
 
     Helios attends to text with the tokens of a chunk alone, and to the history besides elsewhere. ChronoEdit goes on
-    with the first and the last latent frame where it reasons for a part of the steps.
+    with the first and the last latent frame where it reasons for a part of the steps. HiDream fills up what is no
+    square to the longest sequence that it knows.
     """
     tokens = model.tokens
     rows, columns = grid(tokens, height_px, width_px)
@@ -104,6 +106,10 @@ def sequence_lengths(
         own = chunk.frames * rows * columns
         return own + history_tokens(chunk, rows, columns), own
     whole = image_tokens(tokens, height_px, width_px, frames)
+    if model.family == "hidream" and rows != columns:
+        config = model.components[model.denoisers[0]].config
+        sides, patch = config.get("max_resolution", (128, 128)), config.get("patch_size", 2)
+        return (prod(sides) // patch**2,)
     key = "num_temporal_reasoning_steps"
     if key in model.call_args and fixed_frames(model, args) is None:
         reasoned = args.get(key, model.call_args[key])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import sqrt
 from typing import Any
 
 from dcompile.core.diagnostics import Path
@@ -72,6 +73,32 @@ def of_area(model: ModelFacts, max_area: Any, height_px: int, width_px: int) -> 
     aspect, step = width_px / height_px, model.tokens["spatial"]
     width, height = round((area * aspect) ** 0.5), round((area / aspect) ** 0.5)
     return height // step * step, width // step * step
+
+
+KANDINSKY_SIZES = ((1024, 1024), (640, 1408), (1408, 640), (768, 1280), (1280, 768), (896, 1152), (1152, 896))
+"""Width and height of what Kandinsky 5 makes. Source: diffusers 0.42.1, `pipeline_kandinsky_t2i.py:183`."""
+
+HIDREAM_PIXELS = 1024 * 1024
+"""The area of the pictures that HiDream makes. Source: diffusers 0.42.1, `pipeline_hidream_image.py:814`."""
+
+
+def chooses_size(model: ModelFacts) -> bool:
+    """Whether a pipeline takes from height and width no more than their ratio, or nearly so."""
+    return "max_area" in model.call_args or model.family == "hidream" or model.pipeline == "Kandinsky5T2IPipeline"
+
+
+def made_size(model: ModelFacts, max_area: Any, height_px: int, width_px: int) -> tuple[int, int]:
+    """The height and width that a pipeline makes of those that it is asked for, before whole tokens are cut."""
+    if "max_area" in model.call_args:
+        return of_area(model, max_area, height_px, width_px)
+    if model.family == "hidream":
+        scale, step = sqrt(HIDREAM_PIXELS / (width_px * height_px)), model.tokens["spatial"]
+        return int(height_px * scale // step * step), int(width_px * scale // step * step)
+    if model.pipeline == "Kandinsky5T2IPipeline" and (width_px, height_px) not in KANDINSKY_SIZES:
+        aspect = width_px / height_px
+        width, height = min(KANDINSKY_SIZES, key=lambda size: abs(size[0] / size[1] - aspect))
+        return height, width
+    return height_px, width_px
 
 
 def encoded_sizes(recipe: Recipe, model: ModelFacts, sizes: Sizes) -> Sizes:

@@ -76,8 +76,7 @@ def settings_of(recipe: Recipe, facts: Facts) -> Settings:
     height = value("height", None if follows else run.height, 1024)
     width = value("width", None if follows else run.width, 1024)
     asked = (height, width)
-    if "max_area" in model.call_args:
-        height, width = pictures.of_area(model, run.args.get("max_area"), height, width)
+    height, width = pictures.made_size(model, run.args.get("max_area"), height, width)
     steps = value("steps", run.steps, 28)
     seen = pictures.seen_tokens(model, sizes)
     made = clips.clip_frames(model, run.args, value("frames", run.frames, 81)) if is_video else None
@@ -105,9 +104,9 @@ def settings_of(recipe: Recipe, facts: Facts) -> Settings:
 
 
 def size_can_be_given(model: ModelFacts) -> bool:
-    """Whether another height or width makes another picture: not where it follows from the input picture, or from an
-    area (`max_area`)."""
-    return not model.call_args or ("height" in model.call_args and "max_area" not in model.call_args)
+    """Whether another height or width makes another picture: not where it follows from the input picture, or where the
+    pipeline chooses one of its own."""
+    return not model.call_args or ("height" in model.call_args and not pictures.chooses_size(model))
 
 
 def recipe_of_row(recipe: Recipe, row: Row) -> Recipe:

@@ -123,7 +123,17 @@ def has_one_length(component: ComponentFacts) -> bool:
     return component.class_name.startswith(("CLIP", "Bert", "Siglip"))
 
 
-DEPTHS = frozenset({"num_layers", "num_single_layers", "n_layers"})
+DEPTHS = frozenset(
+    {
+        "n_layers",
+        "num_layers",
+        "num_mmdit_layers",
+        "num_single_dit_layers",
+        "num_single_layers",
+        "num_text_blocks",
+        "num_visual_blocks",
+    }
+)
 """Keys of a denoiser's config on which its peak does not depend: blocks free what they take."""
 
 INSENSITIVE = frozenset(
@@ -178,9 +188,19 @@ def width_of(config: Mapping[str, Any]) -> int | None:
     heads, head = config.get("num_attention_heads"), config.get("attention_head_dim")
     if isinstance(heads, int) and isinstance(head, int):
         return heads * head
-    for key in ("hidden_size", "dim", "d_model", "base_dim", "block_out_channels", "decoder_block_out_channels"):
+    for key in (
+        "hidden_size",
+        "dim",
+        "d_model",
+        "model_dim",
+        "base_dim",
+        "block_out_channels",
+        "decoder_block_out_channels",
+    ):
         value = config.get(key)
-        value = value[0] if isinstance(value, (list, tuple)) and value else value
+        if isinstance(value, (list, tuple)) and value:
+            # An autoencoder's last block takes in at full resolution what the level below gives.
+            value = value[min(1, len(value) - 1)] if key == "block_out_channels" else value[0]
         if isinstance(value, int):
             return value
     text = config.get("text_config")

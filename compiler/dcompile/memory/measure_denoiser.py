@@ -26,6 +26,8 @@ Way = tuple[dict[str, Any], AbstractContextManager[Callable[[Any], Any]]]
 def shallow(config: dict[str, Any], depth: int) -> dict[str, Any]:
     """The config with every stack cut to `depth` blocks."""
     cut = {key: min(depth, value) for key, value in config.items() if key in DEPTHS and isinstance(value, int)}
+    if "llama_layers" in config:  # HiDream: a text for every block
+        return config | cut | {"llama_layers": config["llama_layers"][: sum(cut.values())]}
     return config | cut
 
 
@@ -33,6 +35,9 @@ def denoiser_shapes(model: ModelFacts, component: ComponentFacts) -> list[Shape]
     """Sizes from 576 to 110,000 tokens; the smaller ones of a UNet are those of 512 pixels."""
     config, text = component.config, model.tokens["text_default"]
     texts = (text, text, text) if config.get("max_text_seq_length") else None
+    if component.class_name == "HiDreamImageTransformer2DModel":  # it fills up a picture that is no square
+        squares = ((1, 24), (2, 32), (1, 48), (2, 48), (1, 64), (2, 64))
+        return [Shape(batch, side, side, text) for batch, side in squares]
     full, half, fourth = texts or (text, text // 2, text // 4)
     sides = (64, 96, 128, 192) if model.tokens["spatial"] == 8 else (24, 48, 64, 96)
     a, b, c, d = sides
@@ -62,7 +67,10 @@ def denoiser_shapes(model: ModelFacts, component: ComponentFacts) -> list[Shape]
 def denoiser_call(built: Any, config: dict[str, Any], shape: Shape, dtype: str) -> Run:
     """A call of a built denoiser."""
     inputs = denoiser_inputs(type(built).__name__, config, shape, getattr(torch, dtype))
-    return Run(lambda: built(**inputs, return_dict=False), inputs, shape.text)
+    experts = config.get("num_routed_experts", 0), config.get("num_activated_experts", 0)
+    if "llama_layers" in config:  # HiDream reads the sides of each picture from a tensor, but where it is trained
+        built.unpatchify = lambda tokens, sizes, _: type(built).unpatchify(built, tokens, sizes, True)
+    return Run(lambda: built(**inputs, return_dict=False), inputs, shape.text, experts=experts)
 
 
 def _peak(built: Any, config: dict[str, Any], shape: Shape, dtype: str, workspace: Workspace | None = None) -> int:

@@ -204,6 +204,50 @@ def _hunyuan_dit(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
     }
 
 
+def _aura_flow(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
+    return {
+        "hidden_states": _latents(config, shape, dtype)[:, :, 0],
+        "encoder_hidden_states": torch.empty(shape.batch, shape.text, config["joint_attention_dim"], dtype=dtype),
+        "timestep": torch.empty(shape.batch, dtype=dtype),
+    }
+
+
+def _cogview4(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
+    return {
+        "hidden_states": _latents(config, shape, dtype)[:, :, 0],
+        "encoder_hidden_states": torch.empty(shape.batch, shape.text, config["text_embed_dim"], dtype=dtype),
+        "timestep": torch.empty(shape.batch, dtype=dtype),
+        **{name: torch.empty(shape.batch, 2, dtype=dtype) for name in ("original_size", "target_size", "crop_coords")},
+    }
+
+
+def _hidream(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
+    """Texts of T5 and of every block of Llama, each `text` tokens long."""
+    width_t5, width_llama = config["caption_channels"]
+    blocks = max(config["llama_layers"]) + 1
+    return {
+        "hidden_states": _latents(config, shape, dtype)[:, :, 0],
+        "timesteps": torch.empty(shape.batch, dtype=torch.float32),
+        "encoder_hidden_states_t5": torch.empty(shape.batch, shape.text, width_t5, dtype=dtype),
+        "encoder_hidden_states_llama3": torch.empty(blocks, shape.batch, shape.text, width_llama, dtype=dtype),
+        "pooled_embeds": torch.empty(shape.batch, config["text_emb_dim"], dtype=dtype),
+    }
+
+
+def _kandinsky5(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
+    """Latents with their channels last, beside which lie those of a picture and a mask where it may be given one."""
+    channels = config["in_visual_dim"] * (2 if config["visual_cond"] else 1) + bool(config["visual_cond"])
+    sides = shape.rows * config["patch_size"][1], shape.columns * config["patch_size"][2]
+    return {
+        "hidden_states": torch.empty(shape.batch, shape.frames, *sides, channels, dtype=dtype),
+        "encoder_hidden_states": torch.empty(shape.batch, shape.text, config["in_text_dim"], dtype=dtype),
+        "timestep": torch.empty(shape.batch, dtype=dtype),
+        "pooled_projections": torch.empty(shape.batch, config["in_text_dim2"], dtype=dtype),
+        "visual_rope_pos": [torch.arange(count) for count in (shape.frames, shape.rows, shape.columns)],
+        "text_rope_pos": torch.arange(shape.text),
+    }
+
+
 def _z_image(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
     latents = _latents({**config, "patch_size": config["all_patch_size"][0]}, shape, dtype)
     return {
@@ -276,14 +320,18 @@ def _cogvideox(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
 
 
 _INPUTS: dict[str, Callable[[Any, Shape, torch.dtype], Inputs]] = {
+    "AuraFlowTransformer2DModel": _aura_flow,
     "ChromaTransformer2DModel": _chroma,
     "ChronoEditTransformer3DModel": _wan,
     "CogVideoXTransformer3DModel": _cogvideox,
+    "CogView4Transformer2DModel": _cogview4,
     "Flux2Transformer2DModel": _flux2,
     "FluxTransformer2DModel": _flux,
     "HeliosTransformer3DModel": _helios,
+    "HiDreamImageTransformer2DModel": _hidream,
     "HunyuanDiT2DModel": _hunyuan_dit,
     "HunyuanVideoTransformer3DModel": _hunyuan_video,
+    "Kandinsky5Transformer3DModel": _kandinsky5,
     "LTX2VideoTransformer3DModel": _ltx2,
     "LTXVideoTransformer3DModel": _ltx,
     "Lumina2Transformer2DModel": _lumina2,

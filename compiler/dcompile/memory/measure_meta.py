@@ -24,15 +24,18 @@ from dcompile.memory.live_storages import LiveStorages, Workspace, together
 class Device(TorchDispatchMode):  # type: ignore[misc]
     """Makes the meta device answer as one with contents.
 
-    Of a text's mask all `text` tokens are there, or some are padding. Layouts are those that other devices give: a
+    Of a text's mask all `text` tokens are there, or some are padding. Of experts the first get as many tokens as there
+    are, which takes most. Layouts are those that other devices give: a
     convolution leaves the channels of its output together where those of its input are, and strides of a dim of size 1,
     by which that is judged, stay as they are.
     """
 
-    def __init__(self, text: int, is_padded: bool) -> None:
+    def __init__(self, text: int, is_padded: bool, experts: tuple[int, int] = (0, 0)) -> None:
         super().__init__()
         self.text = text
         self.is_padded = is_padded
+        self.experts, self.active = experts
+        self.routed: int | None = None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """The operators that need contents, or another layout."""
@@ -41,7 +44,13 @@ class Device(TorchDispatchMode):  # type: ignore[misc]
             return torch.empty(args[0].numel(), args[0].dim(), dtype=torch.int64, device="meta")
         if func is torch.ops.aten._local_scalar_dense.default:
             return not self.is_padded if args[0].dtype is torch.bool else self.text
+        if func is torch.ops.aten.bincount.default:
+            self.routed = args[0].numel() // self.active
+            return torch.empty(self.experts, dtype=torch.int64, device="meta")
         if func is torch.ops.aten._to_copy.default and args[0].is_meta and str(kwargs.get("device")) == "cpu":
+            if self.routed is not None:
+                routed, self.routed = self.routed, None
+                return torch.full(args[0].shape, routed, dtype=torch.int64)
             return torch.full(args[0].shape, self.text, dtype=torch.int64)
         result = func(*args, **kwargs)
         if func is torch.ops.aten.convolution.default and (layout := together(args[0])) is not None:
@@ -122,12 +131,14 @@ class Run:
         inputs: the tensors that it is given.
         text: tokens of a text that a mask has.
         is_padded: whether that mask hides some.
+        experts: how many a layer has, and how many of them see a token; none where it has none.
     """
 
     call: Callable[[], Any]
     inputs: Any
     text: int = 0
     is_padded: bool = False
+    experts: tuple[int, int] = (0, 0)
 
 
 def held_tensors(model: Any, run: Run) -> list[torch.Tensor]:
@@ -150,6 +161,6 @@ def peak_bytes(model: Any, run: Run, workspace: Workspace | None = None) -> int:
     held = held_tensors(model, run)
     storages.add([*model.parameters(), *model.state_dict().values()], counts=False)
     storages.add(held)
-    with Device(run.text, run.is_padded), storages:
+    with Device(run.text, run.is_padded, run.experts), storages:
         run.call()
     return storages.peak_bytes

@@ -45,10 +45,13 @@ UNSEEN_CONVOLUTION = 0.25
 """Shares of a measured peak that operators may take inside themselves: on a CPU, whose convolutions were calibrated in
 float32; on other devices, where nothing was measured; and for classes made of convolutions where those were not."""
 
-PROMPT_TEMPLATES = {"LlamaModel": 95, "Qwen2_5_VLForConditionalGeneration": 34}
-"""Tokens that a pipeline puts around a prompt and cuts off afterwards, by class of encoder.
+PROMPT_TEMPLATES = {
+    "LlamaModel": {"hunyuanvideo": 95},
+    "Qwen2_5_VLForConditionalGeneration": {"qwenimage": 34, "kandinsky5": 128},
+}
+"""Tokens that a pipeline puts around a prompt and cuts off afterwards, by class of encoder and family.
 
-Source: diffusers 0.42.1, `pipeline_hunyuan_video.py:88`, `pipeline_qwenimage.py:186`.
+Source: diffusers 0.42.1, `pipeline_hunyuan_video.py:88`, `pipeline_qwenimage.py:186`, `pipeline_kandinsky.py:201`.
 """
 
 
@@ -139,7 +142,7 @@ def _own_peaks(recipe: Recipe, facts: Facts, name: str, split: Split, settings: 
             peaks[ENCODE] = max(encoded, key=lambda peak: peak.peak_bytes)
         return peaks
     batch = samples_of_call(recipe, model, settings.batch) if name == CONNECTORS else settings.batch
-    texts = Texts(batch, settings.text_tokens + PROMPT_TEMPLATES.get(component.class_name, 0))
+    texts = Texts(batch, settings.text_tokens + PROMPT_TEMPLATES.get(component.class_name, {}).get(model.family, 0))
     return dict.fromkeys(phases_of(model, name), texts_on(kind, component, texts, dtype))
 
 

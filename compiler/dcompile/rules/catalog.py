@@ -21,7 +21,9 @@ from dcompile.rules.memory import (
     unusable_measurement,
 )
 from dcompile.rules.model import (
+    beyond_positions,
     class_not_asked,
+    component_elsewhere,
     dtypes_differ,
     needs_pictures,
     no_steps_left,
@@ -101,7 +103,9 @@ RULES: tuple[Rule, ...] = (
     scale_of_merged_adapter.RULE,
     unknown_call_argument.RULE,
     class_not_asked.RULE,
+    component_elsewhere.RULE,
     size_not_multiple.RULE,
+    beyond_positions.RULE,
     text_too_long.RULE,
     not_yet.RULE,
     gpu_with_other_kind.RULE,
@@ -172,12 +176,14 @@ JOB_RULES: tuple[Rule, ...] = (
     requires_unmet.RULE,
     unknown_call_argument.RULE,
     size_not_multiple.RULE,
+    beyond_positions.RULE,
     text_too_long.RULE,
 )
 """Rules that find the same under any plan: a search for a plan asks them once."""
 
 ROW_RULES: tuple[Rule, ...] = (
     size_not_multiple.RULE,
+    beyond_positions.RULE,
     text_too_long.RULE,
     tokens_not_divisible.RULE,
     text_not_divisible.RULE,

@@ -125,9 +125,7 @@ def make(
     reset_global_generators(batch[0]["seed"])
     with torch.inference_mode():
         result = pipeline(**arguments)
-    made = getattr(result, "images", None)
-    if made is None:
-        made = result.frames
+    made = next(getattr(result, name) for name in ("images", "image", "frames") if hasattr(result, name))
     if len(made) != len(batch):
         raise RunError(f"the pipeline made {len(made)} results for {len(batch)} rows")
     if file_format != "mp4" and isinstance(made[0], list):

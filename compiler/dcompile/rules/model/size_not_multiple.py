@@ -6,14 +6,15 @@ compression: a video has 1 frame more than a multiple of it, or whole chunks of 
 Why it matters: Wan and LTX raise after loading where a picture's side does not divide; Flux and Qwen floor it with a
 warning that is easy to miss. Wan makes 81 frames of 80 and says so in its log; LTX makes 153 of 160 in silence, Helios
 129 of 100, and ChronoEdit 5 of 81 unless it reasons over time. FLUX.1 Kontext makes about 1024x1024 whatever is asked
-for, unless `max_area` says otherwise.
+for, unless `max_area` says otherwise; so does HiDream, and Kandinsky 5 the nearest of seven sizes.
 
 Example: `run: {height: 1000}` with Wan
 
 Use instead: `run: {height: 992}` or `1008`
 
 Source: diffusers 0.42.1, `pipeline_wan.py:292` and `:494`, `pipeline_ltx.py:377` and `:491`, `pipeline_flux.py:453`,
-`pipeline_flux_kontext.py:896`, `pipeline_helios.py:702`, `pipeline_chronoedit.py:593`
+`pipeline_flux_kontext.py:896`, `pipeline_hidream_image.py:814`, `pipeline_kandinsky_t2i.py:628`,
+`pipeline_helios.py:702`, `pipeline_chronoedit.py:593`
 (rows CALL-01, CALL-02, CALL-03). A Wan whose autoencoder has 16 pixels a latent needs 32: half a patch is lost
 otherwise, and the scheduler's step fails.
 """
@@ -25,12 +26,13 @@ from math import lcm
 
 from dcompile.core.diagnostics import Diagnostic
 from dcompile.layout.clips import chunk_of, clip_frames, fixed_frames
+from dcompile.layout.pictures import chooses_size
 from dcompile.rules.rule import Rule, Subject, error, warning
 
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
     tokens = subject.facts.model.tokens
-    if "max_area" in subject.facts.model.call_args:
+    if chooses_size(subject.facts.model):
         yield from _of_area(subject)
         return
     strict = tokens.get("multiple", 1)
@@ -69,7 +71,7 @@ def _of_frames(subject: Subject, asked: int, made: int) -> tuple[str, str]:
 
 
 def _of_area(subject: Subject) -> Iterator[Diagnostic]:
-    """The size of a pipeline that keeps the aspect and takes the area from an argument of its own."""
+    """The size of a pipeline that keeps the aspect, or nearly so, and chooses the area."""
     height, width = subject.settings.height_px, subject.settings.width_px
     asked_height, asked_width = subject.settings.asked_px
     where = subject.given("run", "height" if subject.recipe.run.height is not None else "width")
@@ -77,9 +79,11 @@ def _of_area(subject: Subject) -> Iterator[Diagnostic]:
         message = f"{asked_width}x{asked_height} pixels are too long and narrow: a side has no whole token"
         yield error("DC308", message, "use sides that are more alike", where)
     elif (height, width) != (asked_height, asked_width):
-        area = f"`args: {{max_area: {asked_height * asked_width}}}`"
         message = f"{subject.facts.model.pipeline} makes {width}x{height} of {asked_width}x{asked_height}"
-        yield warning("DC308", message, f"use {width}x{height}, or write {area} for about that size", where)
+        hint = f"use {width}x{height}"
+        if "max_area" in subject.facts.model.call_args:
+            hint += f", or write `args: {{max_area: {asked_height * asked_width}}}` for about that size"
+        yield warning("DC308", message, hint, where)
 
 
 RULE = Rule("DC308", check)

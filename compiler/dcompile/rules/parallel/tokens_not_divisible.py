@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dcompile.core.diagnostics import Diagnostic
 from dcompile.layout.clips import chunk_of, fixed_frames, history_tokens
 from dcompile.layout.degrees import UP_TO, common_degrees
+from dcompile.layout.pictures import chooses_size
 from dcompile.layout.splits import Split
 from dcompile.layout.tokens import grid, is_countable, latent_frames, nearest_frames, nearest_sizes, say_choices
 from dcompile.rules.parallel.context_plan_unusable import is_refused
@@ -75,7 +76,7 @@ def _hint(subject: Subject, split: Split) -> str:
     sides = (settings.height_px, settings.width_px)
     is_plain = len(settings.sequences) == 1
     sizes = nearest_sizes(model.tokens, *sides, latent_frames(model.tokens, settings.frames), degree)
-    if sizes and is_plain and settings.reference_tokens % degree == 0 and "max_area" not in model.call_args:
+    if sizes and is_plain and settings.reference_tokens % degree == 0 and not chooses_size(model):
         ways.append(" and ".join(f"{height}x{width} gives {tokens}" for height, width, tokens in sizes))
     if settings.frames is not None and is_plain and fixed_frames(model, subject.recipe.run.args) is None:
         frames = nearest_frames(model.tokens, *sides, settings.frames, degree)
