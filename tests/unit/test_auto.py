@@ -481,3 +481,14 @@ def test_beside_a_smaller_picture_a_pair_that_keeps_it_is_named(chosen: Chosen) 
     assert chosen("genmo/mochi-1-preview", "{gpu: rtx-4090}", run, more=more).choice is not None
     for one in (f"components: {{transformer: {eight}}}\n", f"components: {{vae: {tiles}}}\n"):
         assert chosen("genmo/mochi-1-preview", "{gpu: rtx-4090}", run, more=one).choice is None
+
+
+def test_a_plan_that_needs_the_margin_says_so(chosen: Chosen) -> None:
+    """CogVideoX decodes 33 GiB by the estimate, on 24: a warning, and the reason does not claim that it fits."""
+    run = "{prompts: [a], height: 480, width: 720, frames: 49, seed: 1}"
+    compiled = chosen("zai-org/CogVideoX-5b", "{gpu: rtx-4090, per_node: 4}", run)
+    assert [found.code for found in compiled.diagnostics] == ["DC501"]
+    assert "fits only where the estimate of activations is too high" in decision(compiled, "parallel")["because"]
+    tiled = chosen("zai-org/CogVideoX-5b", "{gpu: rtx-4090, per_node: 4}", run, more=TILES)
+    assert tiled.diagnostics == ()
+    assert "fits only" not in decision(tiled, "parallel")["because"]
