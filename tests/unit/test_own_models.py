@@ -16,7 +16,7 @@ from dcompile.facts import probe
 from dcompile.facts.errors import FactsError
 from dcompile.facts.facts_file import facts_text, read_facts
 from dcompile.facts.folder import component_of_folder, facts_of_folder
-from dcompile.facts.hub_cache import cache_folder, snapshot_of
+from dcompile.facts.hub_cache import cache_folder, revisions_of, snapshot_of
 from dcompile.facts.project import file_name, find
 from dcompile.facts.registry import known_models, load_model
 from dcompile.facts.single_file import facts_of_file
@@ -113,6 +113,9 @@ def test_hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: st
     snapshot = cached(tmp_path / "hf" / below, "our-team/emoji", TINY)
     assert snapshot_of("our-team/emoji") == snapshot_of("our-team/emoji", "0123abc") == snapshot
     assert snapshot_of("our-team/emoji", "other") is None
+    assert (revisions_of("our-team/emoji"), revisions_of("our-team/none"), revisions_of("..")) == (("main",), (), ())
+    ((code, _, _, hint),) = verdict(tmp_path, "id: our-team/emoji, revision: other")
+    assert (code, "has `main` of it, not `other`" in hint) == ("DC301", True)
     assert not [code for code, *_ in verdict(tmp_path, "id: our-team/emoji") if code.startswith("DC3")]
 
 

@@ -21,6 +21,21 @@ def cache_folder() -> Path:
     return Path(base).expanduser() / "huggingface" / "hub"
 
 
+def _repository(model_id: str) -> Path:
+    return cache_folder() / f"models--{model_id.replace('/', '--')}"
+
+
+def revisions_of(model_id: str) -> tuple[str, ...]:
+    """The branches and tags of a model that the cache has files of, in the order of the alphabet."""
+    if not _REPOSITORY.fullmatch(model_id):
+        return ()
+    try:
+        names = sorted(os.listdir(_repository(model_id) / "refs"))
+    except OSError:
+        return ()
+    return tuple(name for name in names if snapshot_of(model_id, name) is not None)
+
+
 def snapshot_of(model_id: str, revision: str | None = None) -> Path | None:
     """The folder of a model's files in the cache; None where there is none.
 
@@ -31,7 +46,7 @@ def snapshot_of(model_id: str, revision: str | None = None) -> Path | None:
     revision = revision or "main"
     if not _REPOSITORY.fullmatch(model_id) or not _REVISION.fullmatch(revision) or ".." in revision:
         return None
-    repository = cache_folder() / f"models--{model_id.replace('/', '--')}"
+    repository = _repository(model_id)
     try:
         commit = (repository / "refs" / revision).read_text(encoding="utf-8").strip()
     except (OSError, ValueError):

@@ -14,7 +14,7 @@ from dcompile.facts import registry
 from dcompile.facts.adapters import AdapterFacts, adapter_facts
 from dcompile.facts.errors import FactsError, WeightsError
 from dcompile.facts.folder import facts_of_folder
-from dcompile.facts.hub_cache import snapshot_of
+from dcompile.facts.hub_cache import revisions_of, snapshot_of
 from dcompile.facts.links import link_faults
 from dcompile.facts.pipelines import DENOISERS
 from dcompile.facts.project import find, known_here
@@ -114,9 +114,12 @@ def _model(recipe: Recipe, root: Path) -> tuple[ModelFacts | None, list[Diagnost
                 return replace(facts_of_path(snapshot, model.variant), id=name), []
             except FactsError as error:
                 return None, [_unusable(error, ("model", "id"))]
-    is_here = has_path(root, name)
-    hint = f"`{name}` lies beside the recipe: write it under `path`" if is_here else _HOW_TO_ADD
-    return _named(name, root, ("model", "id"), hint)
+    if has_path(root, name):
+        return _named(name, root, ("model", "id"), f"`{name}` lies beside the recipe: write it under `path`")
+    if kept := revisions_of(name):
+        here, wanted = " and ".join(f"`{one}`" for one in kept[:MOST_SHOWN]), model.revision or "main"
+        return _named(name, root, ("model", "id"), f"the hub's cache has {here} of it, not `{wanted}`: download that")
+    return _named(name, root, ("model", "id"), _HOW_TO_ADD)
 
 
 def has_path(root: Path, name: str) -> bool:
