@@ -40,6 +40,15 @@ _WORDS = (
         "the text in double quotes has an unknown escape",
         "write `\\\\` for a backslash",
     ),
+    ("did not find expected <document start>", "the text goes on after a whole value", "write `key: value` lines"),
+    ("did not find expected node content", "a value is missing", "write one, or quote text that starts so"),
+    ("did not find expected comment or line", "text stands on the line of a `|` or `>`", "put the text in quotes"),
+    ("did not find expected alphabetic", "text cannot start with `&` or `*`", "put the text in quotes"),
+    ("did not find expected whitespace or line break", "text cannot start with `!`", "put the text in quotes"),
+    ("found unexpected ':'", "a `:` stands where none can", "write a space after it, or put the text in quotes"),
+    ("mapping keys are not allowed", "text cannot start with `? `", "put the text in quotes"),
+    ("found character that cannot start any token", "text cannot start with this character", "put the text in quotes"),
+    ("found unexpected document indicator", "a document ends inside a text in quotes", "close the quote"),
 )
 
 
@@ -266,6 +275,8 @@ def _syntax(error: yaml.MarkedYAMLError, text: str, file: str) -> Diagnostic:
     if "${" in line[max(0, column - 1) : column + 1]:
         message = "a variable stands without quotes inside `[ ]` or `{ }`"
         return fault("DC101", message, "put the text in quotes: '${NAME}'", span, file)
+    if line.startswith("%") and column < 2:
+        return fault("DC116", "directives (`%...`) are not read", "delete the line", span, file)
     context = error.context_mark
     if (better := _cause(problem, lines, row, column, context)) is not None:
         message, hint, span = better
@@ -275,10 +286,6 @@ def _syntax(error: yaml.MarkedYAMLError, text: str, file: str) -> Diagnostic:
             if context is not None and context.line != mark.line:
                 message += f" (in what starts on line {context.line + 1})"
             return fault("DC101", message, hint, span, file)
-    if "%" in line[:1]:
-        return fault("DC116", "directives (`%...`) are not read", "delete the line", span, file)
-    if line[column : column + 1] in ("@", "`", "%"):
-        return fault("DC101", "text cannot start with this character", "put the text in quotes", span, file)
     return fault("DC101", f"the text is not YAML: {problem}", "", span, file)
 
 
