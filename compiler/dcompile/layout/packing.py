@@ -10,11 +10,15 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from math import inf
 
 MOST_EXACT = 4
 """Devices of a chain up to which each is tried; of more, those that are equally full count as one."""
+
+CUTS_KEPT = 1024
+"""Cuts that are kept: a search asks for the same ones again and again."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +125,7 @@ def cut_all(
     """The device of each block of each chain, cut one after the other, and what then lies on each device."""
     loads, devices = list(start), []
     for chain in chains:
-        at = cut(chain.blocks, [loads[d] for d in chain.devices], [capacity[d] for d in chain.devices])
+        at = _cut(chain.blocks, tuple(loads[d] for d in chain.devices), tuple(capacity[d] for d in chain.devices))
         devices.append(tuple(chain.devices[i] for i in at))
         for device, size in zip(devices[-1], chain.blocks, strict=True):
             loads[device] += size
@@ -139,6 +143,11 @@ def cut(blocks: Sequence[int], start: Sequence[int], capacity: Sequence[float]) 
     Returns:
         One device index for each block, never decreasing, with the fullest device as empty as it can be.
     """
+    return _cut(tuple(blocks), tuple(start), tuple(capacity))
+
+
+@lru_cache(maxsize=CUTS_KEPT)
+def _cut(blocks: tuple[int, ...], start: tuple[int, ...], capacity: tuple[float, ...]) -> tuple[int, ...]:
     sums = [0]
     for size in blocks:
         sums.append(sums[-1] + size)
