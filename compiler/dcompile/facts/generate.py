@@ -275,7 +275,7 @@ def stacks(model: Any) -> list[tuple[str, int]]:
         if isinstance(module, torch.nn.ModuleList)
         and len(module) > 1
         and not any(atom.isdecimal() for atom in name.split("."))
-        and not name.endswith(".net")  # the layers of a `FeedForward`
+        and not name.endswith((".net", "caption_projection"))  # layers of a `FeedForward`; HiDream's, all called first
     ]
 
 
