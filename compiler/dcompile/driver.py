@@ -29,6 +29,7 @@ from dcompile.recipe.decode import decode
 from dcompile.recipe.model import Recipe
 from dcompile.rules.check import check, errors_of_rules
 from dcompile.rules.model.needs_pictures import NEEDS_PICTURES
+from dcompile.rules.rule import subject_of
 from dcompile.source.document import Document
 from dcompile.source.files import read_text
 from dcompile.source.read import read_bytes
@@ -110,7 +111,7 @@ def compile_recipe(
         choice, more = choose(recipe, facts, ignored)
         checked = choice.checked if choice is not None else None
     else:
-        checked, more = check(recipe, facts, ignored)
+        checked, more = check(subject_of(recipe, facts), ignored)
     if checked is None:
         return Compiled(file, diagnostics + ignored.refused(more), document, recipe, facts)
     diagnostics += more + ignored.unused()

@@ -18,7 +18,9 @@ from dcompile.cli.render import locate
 from dcompile.codes import CODES
 from dcompile.core.diagnostics import Severity
 from dcompile.driver import compile_recipe
-from dcompile.rules.catalog import FIT_RULES, RULES
+from dcompile.recipe.model import Parallel
+from dcompile.rules.catalog import FIT_RULES, JOB_RULES, RULES, run_rules
+from dcompile.rules.rule import subject_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "diagnostics"
 CASES = sorted(GOLDEN.glob("*/*.yaml"))
@@ -51,6 +53,27 @@ def test_diagnostics_are_on_their_lines(file: Path) -> None:
     for finding in findings:
         assert finding.diagnostic.message
         assert finding.diagnostic.hint
+
+
+@pytest.mark.parametrize("file", CASES, ids=name_of)
+def test_rules_about_the_job_find_the_same_under_any_plan(file: Path) -> None:
+    """`auto` asks them once for all candidates."""
+    compiled = compile_recipe(file)
+    if compiled.recipe is None or compiled.facts is None:
+        return  # nothing that a rule could look at
+    name = compiled.facts.model.denoisers[0]
+    plans: tuple[dict[str, object], ...] = (
+        {"data": 2},
+        {"tensor": 2},
+        {"context": {"ulysses": 2, "uneven": True}},
+        {"device_map": {name: [0, 1]}},
+        {"components": {name: {"offload": "model"}, "vae": {"device": 1}}},
+    )
+    alone, *found = (
+        run_rules(JOB_RULES, subject_of(compiled.recipe.model_copy(update={"parallel": plan}), compiled.facts))
+        for plan in (Parallel(), *(Parallel.model_validate(plan) for plan in plans))
+    )
+    assert found == [alone] * len(plans)
 
 
 @pytest.mark.parametrize("file", CASES, ids=name_of)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 
 from dcompile.facts.types import ModelFacts
@@ -50,7 +51,7 @@ class Splits:
     named_devices: int = 1
     components: dict[str, Split] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def mesh(self) -> dict[str, int]:
         """Degree of each axis above 1, slowest first. Components share axes: the largest degree counts."""
         degrees = {"data": self.data, "cfg": 1}
@@ -64,12 +65,12 @@ class Splits:
         context = {(split.ring, split.ulysses) for split in self.components.values() if split.context > 1}
         return len(context) < 2 and len({split.tensor for split in self.components.values() if split.tensor > 1}) < 2
 
-    @property
+    @cached_property
     def offloaded(self) -> frozenset[str]:
         """The components whose weights rest in host memory."""
         return frozenset(name for name, split in self.components.items() if split.offload)
 
-    @property
+    @cached_property
     def ranks(self) -> int:
         """Processes that are started: the product of all axes."""
         return prod(self.mesh.values())

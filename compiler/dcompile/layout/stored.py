@@ -112,6 +112,8 @@ def _kind(storage: Storage) -> Kind:
 
 def work_bytes(component: ComponentFacts, storage: Storage) -> int:
     """What the largest quantized matrix takes while its layer computes, beside the activations: it is unpacked."""
+    if storage.method is None:
+        return 0
     sizes = [prod(group.shape) for group in component.parameters if is_quantized(component, group, storage)]
     return max(sizes) * (dtype_bytes(storage.dtype) + _kind(storage).beside) if sizes else 0
 

@@ -140,15 +140,18 @@ def guests_of(facts: Facts, splits: Splits) -> frozenset[str]:
     return frozenset() if facts.devices.kind == "cpu" else splits.offloaded
 
 
-def device_loads(recipe: Recipe, facts: Facts, splits: Splits, alike_once: bool = False) -> tuple[DeviceLoad, ...]:
+def device_loads(
+    recipe: Recipe, facts: Facts, splits: Splits, alike_once: bool = False, owned: Belongings | None = None
+) -> tuple[DeviceLoad, ...]:
     """Every device of every rank, in order of rank.
 
     Args:
         recipe, facts, splits: the job.
         alike_once: only the first of ranks that are sure to hold the same on the same devices: one of a node whose
             devices are alike, else those of one node.
+        owned: the job's `belongings`, where they are known.
     """
-    owned = belongings(recipe, facts, splits)
+    owned = owned or belongings(recipe, facts, splits)
     guests = guests_of(facts, splits)
     of_device = [timeline(held, owned.peaks, guests) for held in owned.held]
     devices_per_rank = owned.placement.devices_per_rank

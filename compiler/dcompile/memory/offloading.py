@@ -45,12 +45,15 @@ def device_needs(owned: Belongings, offloaded: Collection[str]) -> list[int]:
     return [timeline(held, owned.peaks, offloaded).need_bytes for held in owned.held]
 
 
-def least_offload(recipe: Recipe, facts: Facts, splits: Splits, *, may_be_tight: bool) -> frozenset[str] | None:
+def least_offload(
+    recipe: Recipe, facts: Facts, splits: Splits, *, may_be_tight: bool, owned: Belongings | None = None
+) -> frozenset[str] | None:
     """The components to offload, beside those that are already, so that every device has room in every phase.
 
     Args:
         recipe, facts, splits: a job.
         may_be_tight: whether a device may be nearly full where it cannot be helped.
+        owned: the job's `belongings`, where they are known.
 
     Returns:
         Of the sets that leave `LEAST_FREE` of each device the one with the fewest bytes, else of those that leave the
@@ -58,7 +61,7 @@ def least_offload(recipe: Recipe, facts: Facts, splits: Splits, *, may_be_tight:
     """
     if facts.devices.kind == "cpu":
         return None
-    owned = belongings(recipe, facts, splits)
+    owned = owned or belongings(recipe, facts, splits)
     found = _rooms(facts, splits, owned.placement.devices_per_rank)
     if found is None:
         return None

@@ -6,7 +6,7 @@ from dcompile.estimate.job import estimate
 from dcompile.estimate.traffic import step_traffic, step_transfers
 from dcompile.facts.types import ComponentFacts
 from dcompile.layout.attention import attention_use, has_choice, legal_backends
-from dcompile.layout.placement import Placement, place
+from dcompile.layout.placement import Placement
 from dcompile.layout.settings import component_dtype, recipe_of_row, settings_of
 from dcompile.layout.shard import count_parameters
 from dcompile.layout.splits import Split
@@ -95,8 +95,8 @@ def build_plan(checked: CheckedRecipe, written: Recipe, chosen: tuple[Decision, 
     """
     subject = checked.subject
     recipe, facts, splits = subject.recipe, subject.facts, subject.splits
-    placement = place(recipe, facts, splits)
-    loads = device_loads(recipe, facts, splits)
+    placement = subject.owned.placement
+    loads = device_loads(recipe, facts, splits, owned=subject.owned)
     decisions = [*chosen]
     decisions += [
         Decision(what, str(chosen), f"the default of {facts.model.pipeline}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from dcompile.core.diagnostics import Diagnostic, Severity, has_errors
 from dcompile.facts.resolve import Facts
@@ -44,13 +45,17 @@ def errors_of_rules(recipe: Recipe, facts: Facts) -> tuple[Diagnostic, ...]:
     return tuple(item for item in run_rules(RULES, subject_of(recipe, facts)) if item.severity is Severity.ERROR)
 
 
+@lru_cache(maxsize=2)
+def _without(known: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    return tuple(rule for rule in RULES if rule not in known)
+
+
 def _nothing(_: Diagnostic) -> bool:
     return False
 
 
 def check(
-    recipe: Recipe,
-    facts: Facts,
+    subject: Subject,
     is_ignored: Callable[[Diagnostic], bool] = _nothing,
     known: tuple[Rule, ...] = (),
 ) -> tuple[CheckedRecipe | None, tuple[Diagnostic, ...]]:
@@ -58,7 +63,7 @@ def check(
     that one cause gives one diagnostic.
 
     Args:
-        recipe, facts: the job.
+        subject: the job.
         is_ignored: whether the recipe says that it accepts a finding (`# dcompile: ignore ...`); it is left out then.
         known: rules whose findings are known, because they were asked of the same job.
     """
@@ -66,8 +71,7 @@ def check(
     def heard(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
         return tuple(diagnostic for diagnostic in found if not is_ignored(diagnostic))
 
-    subject = subject_of(recipe, facts)
-    diagnostics = heard(run_rules(tuple(rule for rule in RULES if rule not in known), subject))
+    diagnostics = heard(run_rules(_without(known), subject))
     if not has_errors(diagnostics):
         rows = _row_subjects(subject)
         diagnostics += heard(_first_of_each_code((index, run_rules(ROW_RULES, row)) for index, row in rows))

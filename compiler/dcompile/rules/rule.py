@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from pydantic import BaseModel
 
@@ -11,22 +12,39 @@ from dcompile.core.diagnostics import Diagnostic, Fix, Path, Severity
 from dcompile.facts.resolve import Facts
 from dcompile.layout.settings import Settings, settings_of
 from dcompile.layout.splits import Split, Splits, split_components
+from dcompile.memory.fit import Belongings, DeviceLoad, belongings, device_loads
 from dcompile.recipe.model import Parallel, Recipe
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What rules look at: the recipe, its facts, and both with defaults filled in."""
+    """What rules look at: the recipe, its facts, and both with defaults filled in.
+
+    Attributes:
+        is_candidate: whether it is one of many plans that are compared, of which nobody reads what a finding proposes:
+            rules leave out proposals that have to be searched for.
+    """
 
     recipe: Recipe
     facts: Facts
     splits: Splits
     settings: Settings
+    is_candidate: bool = False
 
     @property
     def parallel(self) -> Parallel:
         """The `parallel` section as a mapping."""
         return self.recipe.parallel if isinstance(self.recipe.parallel, Parallel) else Parallel()
+
+    @cached_property
+    def owned(self) -> Belongings:
+        """What belongs on the devices of a rank; several rules ask for it."""
+        return belongings(self.recipe, self.facts, self.splits)
+
+    @cached_property
+    def loads(self) -> tuple[DeviceLoad, ...]:
+        """The load of every device that may differ from the others."""
+        return device_loads(self.recipe, self.facts, self.splits, alike_once=True, owned=self.owned)
 
     def split(self, name: str) -> Split:
         """How a component is split."""
@@ -50,9 +68,9 @@ class Subject:
         return tuple(kept)
 
 
-def subject_of(recipe: Recipe, facts: Facts) -> Subject:
+def subject_of(recipe: Recipe, facts: Facts, *, is_candidate: bool = False) -> Subject:
     """A recipe and its facts, ready for the rules."""
-    return Subject(recipe, facts, split_components(recipe, facts.model), settings_of(recipe, facts))
+    return Subject(recipe, facts, split_components(recipe, facts.model), settings_of(recipe, facts), is_candidate)
 
 
 @dataclass(frozen=True)

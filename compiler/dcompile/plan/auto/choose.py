@@ -9,7 +9,7 @@ from dcompile.core.diagnostics import Diagnostic, Path, Severity, has_errors
 from dcompile.facts.resolve import Facts
 from dcompile.plan.auto.bounds import Bounds, bounds_of
 from dcompile.plan.auto.candidates import candidates
-from dcompile.plan.auto.judge import Judged, judge_all
+from dcompile.plan.auto.judge import Judged, judge_all, told
 from dcompile.plan.auto.no_fit import no_fit
 from dcompile.plan.auto.rank import rank, runners_up
 from dcompile.plan.auto.reasons import because, idle, lost
@@ -76,7 +76,7 @@ def choose(
         alternatives=tuple(f"{one.candidate.text}: {lost(one, winner)}" for one in others),
     )
     decisions = (decision, *idle(winner, judged, total))
-    found = run_rules(JOB_RULES, subject_of(recipe, facts)) + winner.diagnostics
+    found = run_rules(JOB_RULES, subject_of(recipe, facts)) + told(winner)
     # Advice about a plan that nobody wrote is no advice: the reason says why it was chosen.
     found = tuple(one for one in found if one.severity is not Severity.ADVICE or one.path[:1] != ("parallel",))
     return Choice(winner, others, judged, decisions), tuple(one for one in found if not is_ignored(one))
@@ -94,7 +94,7 @@ def _none(recipe: Recipe, facts: Facts, bounds: Bounds, judged: tuple[Judged, ..
     # A plan that cannot run for a reason of its own: that of the simplest one, said of the bound that asks for it.
     first = min(judged, key=lambda one: one.candidate.simplicity)
     return tuple(
-        replace(one, path=_in_bounds(one.path, bounds)) for one in first.diagnostics if one.severity is Severity.ERROR
+        replace(one, path=_in_bounds(one.path, bounds)) for one in told(first) if one.severity is Severity.ERROR
     )
 
 

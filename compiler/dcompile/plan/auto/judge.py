@@ -9,16 +9,15 @@ from math import ceil, inf
 from dcompile.core.diagnostics import Diagnostic, Severity, has_errors
 from dcompile.estimate.job import estimate, pipeline_calls
 from dcompile.facts.resolve import Facts
-from dcompile.layout.splits import split_components
 from dcompile.memory.alternatives import tightest
-from dcompile.memory.fit import DeviceLoad, device_loads, exceeds
+from dcompile.memory.fit import DeviceLoad, exceeds
 from dcompile.memory.host import host_memory_bytes, host_need
 from dcompile.memory.offloading import least_offload, offloaded_plan
 from dcompile.plan.auto.candidates import PLACED, Candidate, Group
 from dcompile.recipe.model import Recipe
 from dcompile.rules.catalog import JOB_RULES, RULES, run_rules
 from dcompile.rules.check import CheckedRecipe, check
-from dcompile.rules.rule import subject_of
+from dcompile.rules.rule import Subject, subject_of
 
 PLAN_RULES = tuple(rule for rule in RULES if rule not in JOB_RULES)
 """Rules whose findings depend on the plan."""
@@ -36,7 +35,8 @@ class Judged:
     """A candidate and its verdict.
 
     Attributes:
-        checked: the recipe with this plan, where every rule accepts it.
+        subject: the recipe with this plan.
+        checked: the same, where every rule accepts it.
         diagnostics: what the rules found.
         load: the fullest device; None where the plan is not legal, or where devices have no known memory.
         seconds: estimated work of the job, without loading; None where the hardware's speed is not known.
@@ -49,6 +49,7 @@ class Judged:
     """
 
     candidate: Candidate
+    subject: Subject
     checked: CheckedRecipe | None
     diagnostics: tuple[Diagnostic, ...]
     load: DeviceLoad | None = None
@@ -84,34 +85,39 @@ class Judged:
         return self.candidate.offloads > 0 and (self.seconds is None or not self.has_room_on_host)
 
 
+def tried(recipe: Recipe, facts: Facts, candidate: Candidate) -> Subject:
+    """The job with a candidate's plan."""
+    return subject_of(recipe.model_copy(update={"parallel": candidate.parallel}), facts, is_candidate=True)
+
+
 def judge(recipe: Recipe, facts: Facts, candidate: Candidate) -> Judged:
     """Judge one candidate."""
-    tried = recipe.model_copy(update={"parallel": candidate.parallel})
-    subject = subject_of(tried, facts)
-    loads = device_loads(tried, facts, subject.splits, alike_once=True)
+    subject = tried(recipe, facts, candidate)
+    loads = subject.loads
     fullest = tightest(loads) if all(load.room_bytes is not None for load in loads) else None
     if any(exceeds(load) for load in loads):
         found = run_rules(PLAN_RULES, subject)
-        return Judged(candidate, None, found, None if has_errors(found) else fullest)
-    checked, found = check(tried, facts, known=JOB_RULES)
+        return Judged(candidate, subject, None, found, None if has_errors(found) else fullest)
+    checked, found = check(subject, known=JOB_RULES)
     # That devices are idle is the choice's own decision.
     found = tuple(one for one in found if one.code != "DC408")
     if checked is None:
-        return Judged(candidate, None, found)
-    timed = estimate(tried, facts, subject.splits)
+        return Judged(candidate, subject, None, found)
+    timed = estimate(subject.recipe, facts, subject.splits)
     parts = candidate.devices // candidate.data if candidate.kind not in PLACED else 1
     rows = max(1, len(facts.rows))
-    need = host_need(tried, facts, subject.splits) if candidate.offloads else None
+    need = host_need(subject.recipe, facts, subject.splits) if candidate.offloads else None
     host_bytes = need.ranks * need.own_bytes if need is not None else 0
     return Judged(
         candidate=candidate,
+        subject=subject,
         checked=checked,
         diagnostics=found,
         load=fullest,
         seconds=timed["total_seconds"] - timed["load_seconds"] if timed else None,
         step_seconds=timed["step_seconds"] if timed else None,
         offload_seconds=timed.get("offload_seconds"),
-        calls=pipeline_calls(tried, facts, candidate.data),
+        calls=pipeline_calls(subject.recipe, facts, candidate.data),
         host_bytes=host_bytes,
         has_room_on_host=host_memory_bytes(recipe) is not None or host_bytes <= _usual_host_bytes(facts),
         work=ceil(rows / candidate.data) / rows / parts,
@@ -130,18 +136,26 @@ def fullest_where_it_fits(recipe: Recipe, facts: Facts, candidate: Candidate) ->
 
     A verdict as that of `judge`, for a plan that is proposed to somebody: the estimate's own margin does not help it.
     """
-    tried = recipe.model_copy(update={"parallel": candidate.parallel})
-    loads = device_loads(tried, facts, split_components(tried, facts.model), alike_once=True)
-    fullest = tightest(loads)
-    if fullest.need_bytes > (fullest.room_bytes or 0) or check(tried, facts, known=JOB_RULES)[0] is None:
+    subject = tried(recipe, facts, candidate)
+    fullest = tightest(subject.loads)
+    if fullest.need_bytes > (fullest.room_bytes or 0) or check(subject, known=JOB_RULES)[0] is None:
         return None
     return fullest
 
 
-def with_offload(recipe: Recipe, facts: Facts, candidate: Candidate) -> Candidate | None:
+def told(one: Judged) -> tuple[Diagnostic, ...]:
+    """What the rules find in a plan that somebody reads about: with what they propose."""
+    if not one.diagnostics:
+        return ()
+    _, found = check(replace(one.subject, is_candidate=False), known=JOB_RULES)
+    codes = {item.code for item in one.diagnostics}
+    return tuple(item for item in found if item.code in codes)
+
+
+def with_offload(candidate: Candidate, subject: Subject) -> Candidate | None:
     """A plan that does not fit, with the components offloaded that make it fit; None where none do."""
-    tried = recipe.model_copy(update={"parallel": candidate.parallel})
-    names = least_offload(tried, facts, split_components(tried, facts.model), may_be_tight=True)
+    owned = subject.owned
+    names = least_offload(subject.recipe, subject.facts, subject.splits, may_be_tight=True, owned=owned)
     return replace(candidate, parallel=offloaded_plan(candidate.parallel, names)) if names else None
 
 
@@ -163,6 +177,6 @@ def judge_all(recipe: Recipe, facts: Facts, groups: Iterable[Group], *, may_offl
         if group[0].kind in PLACED and best.checked is not None and not best.warns and not is_mixed:
             placed.add(what)
         yield best
-        offloaded = with_offload(recipe, facts, best.candidate) if best.is_too_large and may_offload else None
+        offloaded = with_offload(best.candidate, best.subject) if best.is_too_large and may_offload else None
         if offloaded is not None:
             yield judge(recipe, facts, offloaded)

@@ -16,7 +16,7 @@ from dcompile.core.units import format_bytes
 from dcompile.facts.resolve import Facts
 from dcompile.plan.auto.bounds import Bounds
 from dcompile.plan.auto.candidates import Candidate, candidates
-from dcompile.plan.auto.judge import Judged, fullest_where_it_fits, with_offload
+from dcompile.plan.auto.judge import Judged, fullest_where_it_fits, tried, with_offload
 from dcompile.plan.auto.ladders import Job, Ladder, Step, ladders, mild_ladders
 from dcompile.plan.auto.reasons import fullness
 from dcompile.recipe.model import Recipe
@@ -98,7 +98,7 @@ class _Search:
                 if found is not None:
                     return found
                 if offloaded is None and bounds.may_offload:
-                    other = with_offload(job.recipe, job.facts, candidate)
+                    other = with_offload(candidate, tried(job.recipe, job.facts, candidate))
                     offloaded = self._where_it_fits(job, other) if other is not None else None
         return offloaded
 

@@ -20,15 +20,14 @@ from collections.abc import Iterator
 from dcompile.core.diagnostics import Diagnostic, Path
 from dcompile.core.units import format_bytes
 from dcompile.memory.alternatives import alternatives, tightest
-from dcompile.memory.fit import DeviceLoad, device_loads, exceeds
+from dcompile.memory.fit import DeviceLoad, exceeds
 from dcompile.rules.rule import Rule, Subject, error, warning
 
 NOTHING = "use more or larger devices"
 
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
-    every = device_loads(subject.recipe, subject.facts, subject.splits, alike_once=True)
-    loads = [load for load in every if load.room_bytes is not None]
+    loads = [load for load in subject.loads if load.room_bytes is not None]
     too_full = tuple(load for load in loads if load.need_bytes > (load.room_bytes or 0))
     if not too_full:
         return
@@ -41,7 +40,8 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         )
         yield error("DC501", message, "reserve less", subject.given("devices", "reserve") or where)
         return
-    hint = "; ".join(alternatives(subject.recipe, subject.facts, load)) or NOTHING
+    found = () if subject.is_candidate else alternatives(subject.recipe, subject.facts, load)
+    hint = "; ".join(found) or NOTHING
     of_rank = f" of rank {load.rank}" if subject.splits.ranks > 1 else ""
     if load.weight_bytes > room:
         large = sorted((name for name, size in load.components.items() if size > room), key=load.components.__getitem__)

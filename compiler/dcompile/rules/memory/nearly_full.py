@@ -20,13 +20,12 @@ from collections.abc import Iterator
 from dcompile.core.diagnostics import Diagnostic
 from dcompile.core.units import format_bytes
 from dcompile.memory.alternatives import alternatives, tightest
-from dcompile.memory.fit import LEAST_FREE, DeviceLoad, device_loads
+from dcompile.memory.fit import LEAST_FREE, DeviceLoad
 from dcompile.rules.rule import Rule, Subject, warning
 
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
-    loads = device_loads(subject.recipe, subject.facts, subject.splits, alike_once=True)
-    full = [load for load in loads if _is_nearly_full(load)]
+    full = [load for load in subject.loads if _is_nearly_full(load)]
     if not full:
         return
     load = tightest(tuple(full))
@@ -40,7 +39,8 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         f"{format_bytes(free)} of {format_bytes(load.memory_bytes or 0)} are left on device {load.device}{of_rank} "
         f"({', '.join(parts)})"
     )
-    hint = "; ".join(alternatives(subject.recipe, subject.facts, load, LEAST_FREE)) or "use more or larger devices"
+    found = () if subject.is_candidate else alternatives(subject.recipe, subject.facts, load, LEAST_FREE)
+    hint = "; ".join(found) or "use more or larger devices"
     where = max((subject.given("devices", key) for key in ("memory", "gpu", "gpus")), key=len)
     yield warning("DC503", message, hint, where)
 

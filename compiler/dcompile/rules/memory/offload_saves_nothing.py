@@ -18,7 +18,6 @@ from collections.abc import Iterator
 
 from dcompile.core.diagnostics import Diagnostic
 from dcompile.core.units import format_bytes
-from dcompile.memory.fit import belongings
 from dcompile.memory.offloading import can_be_offloaded, can_rest, device_needs
 from dcompile.rules.rule import Rule, Subject, advice
 
@@ -28,7 +27,7 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
     offloaded = splits.offloaded
     if not offloaded or facts.devices.kind == "cpu":
         return
-    owned = belongings(subject.recipe, facts, splits)
+    owned = subject.owned
     need = device_needs(owned, offloaded)
     others = [
         name
