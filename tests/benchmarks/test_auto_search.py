@@ -20,6 +20,7 @@ from dcompile.plan.auto import judge as judging
 from dcompile.plan.auto import no_fit
 from dcompile.plan.auto.choose import choose
 from dcompile.recipe.decode import decode
+from dcompile.rules import rule
 from dcompile.source.read import read
 
 RECIPE = """
@@ -47,8 +48,8 @@ def test_a_candidate_is_judged_once_with_a_bounded_number_of_layouts(
     file.write_text(text, encoding="utf-8")
     counted: Counter[str] = Counter()
 
-    def counting(name: str) -> Any:
-        real = getattr(judging, name)
+    def counting(module: Any, name: str) -> Any:
+        real = getattr(module, name)
 
         def call(*arguments: Any, **named: Any) -> Any:
             counted[name] += 1
@@ -56,16 +57,17 @@ def test_a_candidate_is_judged_once_with_a_bounded_number_of_layouts(
 
         return call
 
-    for name in ("judge", "check", "estimate", "device_loads"):
-        monkeypatch.setattr(judging, name, counting(name))
+    for module, name in ((judging, "judge"), (judging, "check"), (judging, "estimate"), (rule, "device_loads")):
+        monkeypatch.setattr(module, name, counting(module, name))
     start = time.process_time()
     compiled = compile_recipe(file)
     seconds = time.process_time() - start
     assert compiled.choice is not None
     candidates = counted["judge"]
     print(f"\n{model} on {devices}: {candidates} candidates, {1000 * seconds / candidates:.2f} ms each")
-    assert counted["device_loads"] == candidates
-    assert counted["check"] <= candidates
+    # Once more for what the findings about the winner propose.
+    assert candidates <= counted["device_loads"] <= candidates + 1
+    assert counted["check"] <= candidates + 1
     assert counted["estimate"] == sum(one.checked is not None for one in compiled.choice.judged)
     # What is tried grows with the logarithm of the devices for each split, not with their number.
     assert candidates < 1500
