@@ -126,6 +126,7 @@ def refusal(name: str, use: Use) -> str | None:
     return None
 
 
+@lru_cache(maxsize=256)
 def legal_backends(use: Use) -> tuple[str, ...]:
     """Backends that run and are right, those of torch first; the first is chosen where the recipe is silent."""
     return tuple(name for name in attention_backends() if refusal(name, use) is None)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from math import gcd
 
 from dcompile.facts.types import ComponentFacts
-from dcompile.layout.shard import parameter_shards
+from dcompile.layout.shard import KEPT, parameter_shards
 from dcompile.layout.splits import Split
 from dcompile.layout.tokens import divisors
 
@@ -28,6 +29,7 @@ def unified(heads: int, ranks: int) -> tuple[int, int] | None:
     return None if ulysses is None else (ulysses, ranks // ulysses)
 
 
+@lru_cache(maxsize=KEPT)
 def key_value_heads(component: ComponentFacts) -> int | None:
     """Heads of keys and values where they are fewer than those of queries; None where they are not, or nobody knows.
 

@@ -70,6 +70,7 @@ def parameter_shards(component: ComponentFacts, degree: int) -> dict[str, tuple[
     return shards
 
 
+@lru_cache(maxsize=KEPT)
 def active_styles(component: ComponentFacts) -> tuple[TensorStyle, ...]:
     """The styles of the class's tensor plan whose stacks this model has: some have no single blocks."""
     names = [group.name for group in component.parameters]
@@ -81,6 +82,7 @@ def active_styles(component: ComponentFacts) -> tuple[TensorStyle, ...]:
     return tuple(style for style in component.tensor_plan if has_stack(style))
 
 
+@lru_cache(maxsize=KEPT)
 def missing_weights(component: ComponentFacts) -> tuple[str, ...]:
     """Layers that the tensor plan splits and the model's files have no weight of."""
     found = {style.module for name, style in component.styles.items() if name.endswith(".weight")}

@@ -79,24 +79,27 @@ def timeline(
     stay_bytes = sum(staying.values())
     phases = []
     for phase in PHASES:
-        fullest = Phase(phase, staying, stay_bytes)
-        for name in held:
-            shaped = peaks[name].get(phase)
-            if shaped is None:
-                continue
-            visits = name in offloaded
-            moment = Phase(
+        needs_of = {
+            name: peaks[name][phase].peak.peak_bytes + (size if name in offloaded else 0)
+            for name, size in held.items()
+            if phase in peaks[name]
+        }
+        if not needs_of:
+            phases.append(Phase(phase, staying, stay_bytes))
+            continue
+        called = max(needs_of, key=needs_of.__getitem__)
+        shaped, visits = peaks[called][phase], called in offloaded
+        phases.append(
+            Phase(
                 name=phase,
-                components={**staying, name: held[name]} if visits else staying,
-                weight_bytes=stay_bytes + (held[name] if visits else 0),
+                components={**staying, called: held[called]} if visits else staying,
+                weight_bytes=stay_bytes + (held[called] if visits else 0),
                 activation_bytes=shaped.peak.peak_bytes,
                 margin_bytes=shaped.peak.margin_bytes,
-                called=name,
+                called=called,
                 row=shaped.row if shaped.peak.peak_bytes else None,
             )
-            if fullest.called is None or moment.need_bytes > fullest.need_bytes:
-                fullest = moment
-        phases.append(fullest)
+        )
     needs = [phase.need_bytes for phase in phases]
     most = max(needs)
     least = max(need - phase.margin_bytes for need, phase in zip(needs, phases, strict=True))
