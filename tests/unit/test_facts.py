@@ -235,6 +235,8 @@ def folder(tmp_path: Path) -> Path:
         (tmp_path / name / "config.json").write_text(json.dumps(config))
     (tmp_path / "scheduler").mkdir()
     (tmp_path / "scheduler" / "scheduler_config.json").write_text('{"_class_name": "x", "shift": 1.0}')
+    (tmp_path / "tokenizer").mkdir()
+    (tmp_path / "tokenizer" / "vocab.json").write_text("{}")
     weights = {f"single_transformer_blocks.{i}.proj_out.weight": (8, 40) for i in range(2)}
     first, second = (f"diffusion_pytorch_model-0000{i}-of-00002.safetensors" for i in (1, 2))
     write_weights(tmp_path / "transformer" / first, weights)
@@ -277,6 +279,22 @@ def test_folder_without_index(tmp_path: Path) -> None:
     assert "save_pretrained" in caught.value.hint
     with pytest.raises(FactsError, match="is no folder"):
         facts_of_folder(tmp_path / "absent")
+
+
+def test_folder_with_a_tokenizer_that_has_no_words(folder: Path) -> None:
+    (folder / "tokenizer" / "tokenizer_config.json").write_text("{}")
+    facts_of_folder(folder)
+    (folder / "tokenizer" / "vocab.json").unlink()
+    with pytest.raises(FactsError, match="tokenizer` holds no words") as caught:
+        facts_of_folder(folder)
+    assert "`tokenizer.json`" in caught.value.hint
+    index = (folder / "model_index.json").read_text()
+    (folder / "model_index.json").write_text(index.replace("CLIPTokenizer", "ByT5Tokenizer"))  # its words are bytes
+    facts_of_folder(folder)
+    (folder / "tokenizer" / "tokenizer_config.json").unlink()
+    (folder / "tokenizer").rmdir()
+    with pytest.raises(FactsError, match="tokenizer` is missing"):
+        facts_of_folder(folder)
 
 
 def test_folder_with_broken_json(folder: Path) -> None:

@@ -27,6 +27,13 @@ from dcompile.facts.types import ComponentFacts, ModelFacts, TensorStyle
 __all__ = ["FactsError", "component_of_folder", "facts_of_folder"]
 
 _MOST_ENTRIES = 200
+_COPY_IT = "copy or download it there"
+_TOKENIZER_SETTINGS = (
+    *("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"),
+    *("chat_template.json", "preprocessor_config.json", "README.md"),
+)
+_WORDLESS = ("ByT5",)
+"""Tokenizers whose words are the bytes themselves."""
 # Persistent buffers: in the weight files, but no parameters.
 _BUFFERS = ("position_ids", "running_mean", "running_var", "num_batches_tracked", "inv_freq")
 _UNKNOWN_CLASS: dict[str, Any] = {
@@ -103,7 +110,9 @@ def _facts_of_state(path: Path, variant: str | None, state: object) -> ModelFact
         elif (path / name / "config.json").is_file():
             components[name] = component_of_folder(path / name, class_name, library, variant)
         elif name in DENOISERS or name.startswith(("vae", "text_encoder")):
-            raise FactsError(f"`{path / name / 'config.json'}` is missing", "copy or download it there")
+            raise FactsError(f"`{path / name / 'config.json'}` is missing", _COPY_IT)
+        elif name.startswith("tokenizer"):
+            _expect_words(path / name, class_name)
     if not any(name in components for name in DENOISERS):
         raise FactsError(f"`{path}` has no denoiser (`{'`, `'.join(DENOISERS)}`)", _NOT_A_PIPELINE)
     return ModelFacts(
@@ -117,6 +126,19 @@ def _facts_of_state(path: Path, variant: str | None, state: object) -> ModelFact
             name: value for name, value in index.items() if not name.startswith("_") and not isinstance(value, list)
         },
     )
+
+
+def _expect_words(folder: Path, class_name: str) -> None:
+    """A tokenizer without its words is no error to transformers: it makes an empty one, and every picture is wrong.
+
+    Raises:
+        FactsError: where the folder is missing, or has settings and no words.
+    """
+    if not folder.is_dir():
+        raise FactsError(f"`{folder}` is missing", _COPY_IT)
+    has_words = any(file.name not in _TOKENIZER_SETTINGS for file in folder.iterdir() if file.is_file())
+    if not has_words and not class_name.startswith(_WORDLESS):
+        raise FactsError(f"`{folder}` holds no words", "copy or download `tokenizer.json` or the vocabulary there")
 
 
 def component_of_folder(
