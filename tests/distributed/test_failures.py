@@ -89,7 +89,7 @@ def test_ctrl_c_leaves_nothing(root: Path, tmp_path: Path) -> None:
     code = f"from pathlib import Path; from dcompile.runtime.launch import run_plan as r; raise SystemExit(r(Path({str(path)!r}), Path({str(root)!r})))"  # noqa: E501 - one line for -c
     process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, start_new_session=True)
     assert process.stderr is not None
-    while "pictures" not in process.stderr.readline():
+    while " of " not in process.stderr.readline():
         assert process.poll() is None
     os.killpg(process.pid, signal.SIGINT)
     said = process.communicate(timeout=60)[1]

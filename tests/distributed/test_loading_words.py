@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("rich")
 
+import tiny_models as tiny
+from dcompile.runtime import launch
 from dcompile.runtime.progress import Loading
 
 
@@ -41,3 +44,20 @@ def test_loading_that_fails_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OSError, match="gone"), loading:
         raise OSError("gone")
     assert not loading._thread.is_alive()
+
+
+@pytest.mark.parametrize(("axes", "words"), [({"data": 2}, "on 2 ranks"), ({}, "on 1 rank")])
+def test_a_run_opens_with_what_it_makes_and_where(
+    axes: dict[str, int],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(launch, "start_ranks", lambda *_: None)
+    for name in ("RANK", "WORLD_SIZE", "SLURM_PROCID"):
+        monkeypatch.delenv(name, raising=False)
+    path = tiny.write_plan(tiny.plan("flux", axes=axes, rows=3, out=tmp_path / "out"), tmp_path)
+    for progress, said in (("plain", f"dcompile: 3 pictures into {tmp_path / 'out'}/, {words}\n"), ("none", "")):
+        assert launch.run_plan(path, tmp_path, progress=progress) == 0
+        assert capsys.readouterr().err == said

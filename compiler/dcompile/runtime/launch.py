@@ -44,6 +44,8 @@ def run_plan(
             )
     except (RunError, OSError, ValueError, KeyError) as error:
         return _say(record(None, 0, error), traceback, name_rank=False)
+    if progress != "none":  # loading the libraries and the weights is silent for a while
+        print(f"dcompile: {_opening(program)}", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="dcompile-") as folder:
         command = _worker_arguments(plan_path, root, overwrite, progress, Path(folder))
         try:
@@ -56,6 +58,13 @@ def run_plan(
             return 0
         _remove_drafts(program)
         return _say(first_error(Path(folder)) or failure, traceback, name_rank=program["ranks"] > 1)
+
+
+def _opening(program: dict[str, Any]) -> str:
+    """What is going to be made, where it will lie, and by how many processes."""
+    count, ranks = len(program["run"]["rows"]), program["ranks"]
+    pictures = f"{count} picture{'s' if count != 1 else ''}"
+    return f"{pictures} into {program['output']['dir']}/, on {ranks} rank{'s' if ranks != 1 else ''}"
 
 
 def _surrounding_job() -> tuple[str, int, int] | None:

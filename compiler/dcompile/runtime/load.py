@@ -102,7 +102,8 @@ def _source(pipeline: dict[str, Any], root: Path, ranks: Ranks) -> Path:
     if pipeline["path"] is not None:
         source = root / pipeline["path"]
         if not source.exists():
-            raise RunError(f"the model `{source}` does not exist")
+            why = "a relative path starts at the recipe's folder, which `run.py --root FOLDER` names"
+            raise RunError(f"the model `{source}` does not exist: {why}")
         return Path(source)
     if ranks.local_rank != 0:
         dist.barrier(group=ranks.long_group)
