@@ -334,9 +334,19 @@ def test_init_on_an_accelerator(cli, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_init_of_an_unknown_model(cli, tmp_path: Path) -> None:
     done = cli("init", "--model", "black-forest-labs/FLUX.1-dew")
-    assert done.code == 1
+    assert done.code == 2
     assert "did you mean `black-forest-labs/FLUX.1-dev`?" in done.err
     assert list(tmp_path.iterdir()) == []
+    (tmp_path / "model").mkdir()
+    done = cli("init", "--model", "model")
+    assert (done.code, "`model: {path: ...}`" in done.err) == (2, True)
+
+
+def test_an_option_that_a_command_does_not_take(cli) -> None:
+    done = cli("run", "recipe.yaml", "--format", "json")
+    assert done.code == 2
+    assert done.err == "dcompile: `dcompile run` takes no `--format`; `dcompile run --help` says what it takes\n"
+    assert cli("recipe.yaml", "more.yaml").err.startswith("dcompile: `dcompile` takes no `more.yaml`")
 
 
 class Terminal:

@@ -222,6 +222,30 @@ def test_a_row_with_its_own_shape_is_checked(tmp_path: Path, row: str, parallel:
     assert all(finding.diagnostic.message.startswith("picture 1: ") for finding in found)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "hint"),
+    [
+        ("p.txt", None, "the path is relative to the recipe"),
+        ("p.txt", b"\xff\xfe\xfa", "save it as UTF-8"),
+        ("p.jsonl", b'{"prompt": \n', "write one JSON object on each line"),
+        ("p.csv", b"prompt,prompt\na,b\n", "the first line names the columns"),
+    ],
+)
+def test_the_way_out_is_about_the_file(tmp_path: Path, name: str, content: bytes | None, hint: str) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    (found,) = compiled(tmp_path, f"prompts: {name}").diagnostics
+    assert found.hint.startswith(hint)
+
+
+def test_columns_that_can_be_are_those_that_a_file_can_hold(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("prompt,colour\na,red\n", encoding="utf-8")
+    (found,) = compiled(tmp_path, "prompts: p.csv").diagnostics
+    known = found.hint.partition("a column can be ")[2].split(", ")
+    assert {"seed", "steps", "guidance", "prompt_2"} <= set(known)
+    assert not {"latents", "prompt_embeds", "ip_adapter_image"} & set(known)
+
+
 def test_pictures_have_a_limit(tmp_path: Path) -> None:
     found = faults(tmp_path, "prompts: [a, b]", "images_per_prompt: 60000")
     assert [(code, line) for code, line, _ in found] == [("DC305", 5)]

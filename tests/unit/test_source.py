@@ -102,6 +102,9 @@ def test_refused(text: str, expected: list[tuple[str, int, int]]) -> None:
         ("a: [x, |y]\n", (1, 8), "text cannot start with this character"),
         ("a: ]\n", (1, 4), "a value is missing"),
         ("'a'\nb: 1\n", (2, 1), "the text goes on after a whole value"),
+        ("a:\n  b: {c:1}-{d}\n", (2, 11), "text goes on behind a closing }"),
+        ("a: [b] c\n", (1, 8), "text goes on behind a closing ]"),
+        ("a:\n- 'b' c\n", (2, 7), "text goes on behind a closing '"),
         ("a: b: c\n", (1, 5), "a `:` stands where no key can be"),
         ("a: 0o17\n", (1, 4), "is an octal number"),
     ],
@@ -460,6 +463,14 @@ def test_overrides(override: str, value: object) -> None:
     assert found == ()
     assert changed.value == value
     assert "--set" in changed.origins.values()
+
+
+def test_an_override_that_needs_quotes_says_how_the_shell_keeps_them() -> None:
+    document, _ = parse("run: {prompts: [a]}\n", "r.yaml")
+    assert document is not None
+    (found,) = apply_overrides(document, ["output.name={index:05d}-{seed}"])[1]
+    assert found.message == "text goes on behind a closing } (in `--set output.name={index:05d}-{seed}`)"
+    assert found.hint.endswith("""in the shell's: --set 'output.name="..."'""")
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,7 @@ def init(options: argparse.Namespace) -> int:
     text, chosen, problem = recipe_text(options.model, path.parent)
     if problem:
         print(f"dcompile: {problem}", file=sys.stderr)
-        return 1
+        return 2
     from dcompile.core.files import write_whole
 
     write_whole(path, text)

@@ -76,6 +76,8 @@ def recipe_text(model_id: str, folder: Path) -> tuple[str, str, str]:
     if model_id not in known:
         near = nearest(model_id, known)
         hint = f"did you mean `{near}`?" if near else "`dcompile models` lists them"
+        if Path(model_id).is_dir():
+            hint = "a folder is named in a recipe: `model: {path: ...}`"
         return "", "", f"`{model_id}` is not a known model; {hint}"
     facts = registry.load_model(model_id)
     if facts.pictures:

@@ -129,7 +129,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"dcompile: there is no command `{given[0]}`; did you mean `{near}`?", file=sys.stderr)
             return 2
         given.insert(0, "compile")
-    options = parser().parse_args(given)
+    options, rest = parser().parse_known_args(given)
+    if rest:
+        name = "dcompile" if options.command == "compile" else f"dcompile {options.command}"
+        print(f"dcompile: `{name}` takes no `{rest[0]}`; `{name} --help` says what it takes", file=sys.stderr)
+        return 2
     try:
         return (commands.compile_ if options.command == "compile" else COMMANDS[options.command])(options)
     except KeyboardInterrupt:

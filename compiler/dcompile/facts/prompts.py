@@ -35,6 +35,11 @@ MAX_CELLS = 500_000
 MAX_SHAPES = 500
 MAX_DEPTH = 20
 _SPLIT = "make several jobs of it"
+_FORMS = {
+    ".txt": "write one prompt on each line",
+    ".jsonl": 'write one JSON object on each line, such as {"prompt": "a red fox", "seed": 7}',
+    ".csv": "the first line names the columns, `prompt` among them; a cell with a comma or a quote stands in quotes",
+}
 
 
 class _PromptsError(Exception):
@@ -234,7 +239,9 @@ def read_rows(recipe: Recipe, root: Path) -> tuple[tuple[Row, ...], tuple[Diagno
         return (), (_fault(f"{name}: {error.message}" if name else error.message, error.hint),)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        return (), (_fault(f"`{name}` cannot be read: {why}", "the path is relative to the recipe"),)
+        hint = "the path is relative to the recipe" if isinstance(error, OSError) else _FORMS[Path(name).suffix]
+        hint = "save it as UTF-8" if isinstance(error, UnicodeError) else hint
+        return (), (_fault(f"`{name}` cannot be read: {why}", hint),)
     if not rows:
         return (), (_fault("there are no prompts", "write at least one"),)
     if run.id_column is not None and (fault := _id_fault(run.id_column, name, rows)):

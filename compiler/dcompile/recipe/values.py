@@ -83,6 +83,11 @@ def hint_for(value: Any, text: str | None, wanted: set[str], path_text: str) -> 
         return f"write {right}, without quotes"
     if "string_type" in wanted and isinstance(value, (bool, int, float)):
         return f'write "{text if text is not None else value}" in quotes'
+    if "string_type" in wanted and isinstance(value, dict) and value and all(one is None for one in value.values()):
+        bare = ", ".join(value)  # `{seed}` without quotes is YAML's short mapping
+        return f'put it in quotes: `{name}: "{{{bare}}}"`'
+    if path_text == "devices.gpus" and not isinstance(value, str):
+        return "write a list of names: [rtx-4090, l4]; `dcompile hardware` lists them, and `per_node` counts them"
     if "tuple_type" in wanted and isinstance(value, (str, int, float)):
         return f"write a list: [{show(value, text).strip('`')}]"
     return ""

@@ -51,7 +51,10 @@ def _apply(document: Document, text: str, found: list[Diagnostic]) -> Document:
             span = diagnostic.span or whole
             if span.line == 1:
                 span = replace(span, column=span.column + start, end_column=span.end_column + start)
-            found.append(replace(diagnostic, span=span, path=path, message=f"{diagnostic.message} (in `--set {text}`)"))
+            message, hint = f"{diagnostic.message} (in `--set {text}`)", diagnostic.hint
+            if "in quotes" in hint:  # the shell takes one pair away
+                hint += f", and all of it in the shell's: --set '{name}=\"...\"'"
+            found.append(replace(diagnostic, span=span, path=path, message=message, hint=hint))
         return document
     try:
         changed = put(document.value, path, value.value)

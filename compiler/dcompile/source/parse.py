@@ -51,6 +51,11 @@ _WORDS = (
     ("found unexpected document indicator", "a document ends inside a text in quotes", "close the quote"),
 )
 
+_ENDED = ("did not find expected key", "did not find expected <document start>", "did not find expected '-' indicator")
+"""What the parser says of text on the line of a value that is whole already, ..."""
+_CLOSING = "}]\"'"
+"""... which ended with one of these."""
+
 
 class _StopError(Exception):
     """What follows cannot be read."""
@@ -316,6 +321,9 @@ def _cause(problem: str, lines: list[str], row: int, column: int, context: Any) 
         indent = len(lines[row]) - len(lines[row].lstrip())
         message = f"this key lies deeper than line {above + 1}, which has a value of its own already"
         return message, "line the key up with its neighbours", at(row, indent)
+    before = lines[row][:column].rstrip()[-1:]
+    if problem.startswith(_ENDED) and before in _CLOSING and before:
+        return f"text goes on behind a closing {before}", "put the whole value in quotes", at(row, column)
     if problem.startswith("did not find expected ',' or") and lines[row][max(0, column - 1) : column] in ("'", '"'):
         quote = lines[row][column - 1]
         inside = "''" if quote == "'" else '\\"'

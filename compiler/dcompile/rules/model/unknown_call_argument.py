@@ -15,11 +15,12 @@ Source: diffusers 0.42.1, the pipeline's `__call__`; `pipeline_wan.py:323` (row 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from dcompile.core.diagnostics import Diagnostic, Move, Remove
 from dcompile.core.meant import meant, nearest
 from dcompile.facts.guidance import Guidance, guidance_of
+from dcompile.facts.pipelines import describe_pipeline
 from dcompile.layout.settings import CALL_NAMES
 from dcompile.rules.rule import Rule, Subject, error
 
@@ -58,7 +59,7 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         elif name not in known:
             own_names = [other for other in known if other not in OWN]
             near, only = nearest(name, own_names), meant(name, own_names)
-            hint = f"did you mean `{near}`?" if near else f"it takes {', '.join(sorted(own_names))}"
+            hint = f"did you mean `{near}`?" if near else f"it takes {_listed(own_names, pipeline)}"
             fix = None if only in subject.recipe.run.args else only
             yield error("DC306", f"{pipeline} takes no argument `{name}`", hint, path, is_key=True, fix=fix)
         elif _needs_two_experts(subject, name):
@@ -115,15 +116,20 @@ def _columns(subject: Subject, first: dict[str, int], guidance: Guidance) -> Ite
         elif name not in known:
             # Not what the recipe or the runtime sets, and the recipe's word where there are two for one thing.
             columns = {key for key, own in CALL_NAMES.items() if own in known}
-            columns |= set(known) - OWN - set(CALL_NAMES.values())
+            columns |= {"seed"} | (set(known) - OWN - set(CALL_NAMES.values())) | ({"negative_prompt"} & set(known))
             near = nearest(name, tuple(columns))
-            hint = f"did you mean `{near}`?" if near else f"a column can be {', '.join(sorted(columns))}"
+            hint = f"did you mean `{near}`?" if near else f"a column can be {_listed(columns, pipeline)}"
             if subject.recipe.run.id_column is None and not near:
                 hint = f"write `id_column: {name}` if it names the rows; {hint}"
             yield error("DC306", f"{pipeline} takes no `{name}` (a column {where})", hint, path)
         elif _needs_two_experts(subject, name):
             message = f"column `{name}` {where} is for a pipeline with two denoisers"
             yield error("DC306", message, "use `true_cfg`", path)
+
+
+def _listed(names: Iterable[str], pipeline: str) -> str:
+    """Those of the names that a recipe or a file can hold a value for."""
+    return ", ".join(sorted(set(names) - set(describe_pipeline(pipeline)["no_plain_value"])))
 
 
 def _needs_two_experts(subject: Subject, name: str) -> bool:
