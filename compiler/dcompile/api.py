@@ -55,9 +55,12 @@ def load(path: str | Path) -> Any:
     Raises:
         RecipeError: where the recipe has an error.
     """
-    from dcompile.runtime.load import open_pipeline
-
     document = _compiled(path).plan_json
     if document is None:
         raise AssertionError("a valid recipe has a plan")
-    return open_pipeline(document, Path(path).resolve().parent)
+    from dcompile.runtime import quiet
+
+    with quiet.while_loading():
+        from dcompile.runtime.load import open_pipeline
+
+        return open_pipeline(document, Path(path).resolve().parent)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dcompile.runtime import quiet
 from PIL import Image
 
 pytestmark = pytest.mark.slow
@@ -41,6 +42,7 @@ def run(recipe: str, folder: Path, ranks: int = 1) -> tuple[np.ndarray, str]:
     command += [str(script), str(ROOT / "recipes" / f"{recipe}.yaml"), str(out)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
+    assert ranks > 1 or done.stderr == ""  # no notes of the libraries, and no bars
     return np.asarray(Image.open(out)).astype(int), done.stdout
 
 
@@ -55,6 +57,29 @@ def test_a_device_map_has_its_logical_devices(alone: np.ndarray, tmp_path: Path)
     picture, said = run("quickstart-device-map", tmp_path)
     assert "transformer on cpu:" in said
     assert np.abs(picture - alone).max() <= 1
+
+
+def test_a_job_that_is_missing_is_told_how_to_start(tmp_path: Path) -> None:
+    recipe = str(ROOT / "recipes" / "quickstart-tensor.yaml")
+    command = [sys.executable, "-c", f"import dcompile; dcompile.load({recipe!r})"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    assert "made for 2: start 2, such as with `torchrun --nproc-per-node 2`" in done.stderr
+
+
+def test_a_script_has_its_own_settings_back() -> None:
+    import diffusers
+    import transformers
+
+    both = (diffusers.utils.logging, transformers.utils.logging)
+    for own in (10, 30):
+        for library in both:
+            library.set_verbosity(own)
+            library.enable_progress_bar()
+        with quiet.while_loading():
+            assert {library.get_verbosity() for library in both} == {10 if own == 10 else 40}
+            assert not any(library.is_progress_bar_enabled() for library in both)
+        assert {library.get_verbosity() for library in both} == {own}
+        assert all(library.is_progress_bar_enabled() for library in both)
 
 
 def test_two_ranks_of_torchrun(alone: np.ndarray, tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def _join(
         print(f"dcompile: joining a job of {launcher} with {world} rank(s)", file=sys.stderr, flush=True)
     try:
         if world != program["ranks"]:
-            fault = f"{launcher} started {world} rank(s), but the plan is made for {program['ranks']}"
+            fault = f"{launcher} started {world} rank(s), but the plan is made for {program['ranks']}: start that many"
             raise RunError(fault) if rank == 0 else EchoError(fault)
         worker.run(plan_path, root, overwrite=overwrite, progress=progress)
     except KeyboardInterrupt:

@@ -26,6 +26,7 @@ from dcompile.runtime import (
 from dcompile.runtime.errors import RunError
 from dcompile.runtime.logical_devices import LogicalDevices, as_one_operation
 from dcompile.runtime.offload import Guest
+from dcompile.runtime.progress import Loading
 from dcompile.runtime.ranks import Ranks, join, start_alone
 
 
@@ -42,7 +43,9 @@ def open_pipeline(plan: dict[str, Any], root: Path) -> Any:
         start_alone(plan["program"]["device_kind"])
     if ranks.has_logical_devices:
         LogicalDevices().__enter__()
-    return load_pipeline(plan, root, ranks)
+    held = sum(device["weight_bytes"] for device in plan["devices"] if device["rank"] == ranks.rank)
+    with Loading("plain", held, is_speaker=ranks.rank == 0):
+        return load_pipeline(plan, root, ranks)
 
 
 def load_pipeline(plan: dict[str, Any], root: Path, ranks: Ranks) -> Any:

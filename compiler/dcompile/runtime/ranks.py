@@ -109,7 +109,9 @@ def join(program: dict[str, Any]) -> Ranks:
     joined = dist.is_initialized()
     world = dist.get_world_size() if joined else int(os.environ.get("WORLD_SIZE", "1"))
     if world != program["ranks"]:
-        raise RunError(f"this job has {world} ranks, but the plan is made for {program['ranks']}")
+        wanted = program["ranks"]
+        start = f"start {wanted}, such as with `torchrun --nproc-per-node {program['ranks_per_node']}`"
+        raise RunError(f"this job has {world} rank(s), but the plan is made for {wanted}: {start}")
     rank = dist.get_rank() if joined else int(os.environ.get("RANK", "0"))
     local_rank = int(os.environ.get("LOCAL_RANK", str(rank % program["ranks_per_node"])))
     ranks = Ranks(rank=rank, world=world, local_rank=local_rank, devices=_devices(program, local_rank))

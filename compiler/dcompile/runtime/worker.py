@@ -5,18 +5,17 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import logging
 import os
 import signal
 import sys
 import threading
 import time
-import warnings
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from dcompile.core.plan_schema import plan_fault
+from dcompile.runtime import quiet
 from dcompile.runtime.errors import EchoError, RunError, is_echo, record
 
 
@@ -64,7 +63,7 @@ def run(plan_path: Path, root: Path, *, overwrite: bool, progress: str) -> None:
     plan, plan_digest = read_plan(plan_path)
     os.environ.update({name: str(value) for name, value in plan["program"]["env"].items()})
     os.environ.pop("DIFFUSERS_ATTN_BACKEND", None)  # the plan names every backend
-    _quiet()
+    quiet.for_good()
     from dcompile.runtime import generate, load, logical_devices, ranks
     from dcompile.runtime.progress import Loading
 
@@ -86,22 +85,6 @@ def run(plan_path: Path, root: Path, *, overwrite: bool, progress: str) -> None:
 
 def _run(options: argparse.Namespace) -> None:
     run(options.plan, options.root, overwrite=options.overwrite, progress=options.progress)
-
-
-def _quiet() -> None:
-    """Keeps the libraries' own bars and notes off the screen; errors still come through as exceptions."""
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    os.environ.setdefault("DIFFUSERS_VERBOSITY", "error")
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    warnings.filterwarnings("ignore", category=FutureWarning)
-    for name in ("torchao", "torch.utils._pytree"):  # kernels for other machines, and how torchao registers its enums
-        logging.getLogger(name).setLevel(logging.ERROR)
-    import diffusers
-    import transformers
-
-    diffusers.utils.logging.disable_progress_bar()
-    transformers.utils.logging.disable_progress_bar()
 
 
 def _die_with(launcher: int) -> None:
