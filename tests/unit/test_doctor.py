@@ -86,6 +86,21 @@ def test_run_refuses_another_version(
     assert f"the plan is for diffusers {known_version()}, and 0.39.0 is installed" in capsys.readouterr().err
 
 
+def test_a_cpu_plan_starts_no_crowd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(environment.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(environment, "missing_packages", lambda plan: [])
+    monkeypatch.setattr(environment, "other_versions", lambda requires: [])
+    assert main(["run", QUICKSTART, "--set", "parallel.data=2000"]) == 2
+    assert "starts 2000 processes, and this machine has 2 core(s): use 32 at most" in capsys.readouterr().err
+    program = {"device_kind": "cpu", "ranks_per_node": 32}
+    assert environment.too_many_processes({"program": program}) is None
+    assert environment.too_many_processes({"program": program | {"ranks_per_node": 33}}) is not None
+    assert environment.too_many_processes({"program": program | {"ranks_per_node": 33, "device_kind": "cuda"}}) is None
+
+
 def test_extras_that_a_plan_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment.importlib.util, "find_spec", lambda name: None)
     components = {"vae": {"quantize": None}, "transformer": {"quantize": {"method": "torchao", "type": "int8wo"}}}

@@ -154,6 +154,10 @@ def run(options: argparse.Namespace) -> int:
     for name, wanted, here in environment.other_versions(compiled.plan_json["requires"]):
         print(f"dcompile: the plan is for {name} {wanted}, and {here} is installed", file=sys.stderr)
         return 2
+    crowd = environment.too_many_processes(compiled.plan_json)
+    if crowd is not None:
+        print(f"dcompile: {crowd}", file=sys.stderr)
+        return 2
     from dcompile.runtime.launch import run_plan
 
     root = Path(options.recipe).resolve().parent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -30,6 +31,11 @@ EXTRA = {
     "ftfy": "video",
 }
 """The extra that brings each module which a run imports."""
+
+PROCESSES_PER_CORE = 4
+LEAST_PROCESSES = 32
+"""Processes that a CPU plan may start on any machine, and for each core of a larger one. Each imports torch and
+the libraries, about 400 MiB: without a bound a typing error (`data: 2000`) takes the machine down."""
 
 
 @lru_cache(maxsize=32)
@@ -74,6 +80,16 @@ def missing_packages(plan: Mapping[str, Any]) -> list[str]:
     missing = [name for name in needed_modules(plan) if importlib.util.find_spec(name) is None]
     extras = sorted({EXTRA[name] for name in missing if name in EXTRA})
     return [f"dcompile[{','.join(extras)}]"] * bool(extras) + [name for name in missing if name not in EXTRA]
+
+
+def too_many_processes(plan: Mapping[str, Any]) -> str | None:
+    """What is wrong with the number of processes that a plan for a CPU starts here; accelerators bound themselves."""
+    program, cores = plan["program"], os.cpu_count() or 1
+    most = max(LEAST_PROCESSES, PROCESSES_PER_CORE * cores)
+    if program["device_kind"] != "cpu" or program["ranks_per_node"] <= most:
+        return None
+    starts = f"the plan starts {program['ranks_per_node']} processes, and this machine has {cores} core(s)"
+    return f"{starts}: use {most} at most"
 
 
 def other_versions(requires: Mapping[str, str]) -> list[tuple[str, str, str]]:
