@@ -117,7 +117,7 @@ def bounded(found: Iterable[Diagnostic], most: int = MAX_FINDINGS) -> tuple[Diag
     """
     findings = iter(found)
     kept = tuple(islice(findings, most))
-    if (cut := next(findings, None)) is None:
+    if len(kept) < most or (cut := next(findings, None)) is None:
         return kept
     message = f"there are more than {most} findings; the others are not shown"
     return (

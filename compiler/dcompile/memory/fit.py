@@ -92,10 +92,17 @@ def exceeds(load: DeviceLoad) -> bool:
     return load.memory_bytes is not None and load.timeline.least_bytes > load.memory_bytes - load.reserve_bytes
 
 
-def job_shapes(recipe: Recipe, facts: Facts) -> list[tuple[int | None, Settings]]:
-    """Every shape that a row of the job has, with the index of the first such row; None for the recipe's own."""
+def job_shapes(recipe: Recipe, facts: Facts, own: Settings | None = None) -> list[tuple[int | None, Settings]]:
+    """Every shape that a row of the job has, with the index of the first such row; None for the recipe's own.
+
+    Args:
+        recipe, facts: the job.
+        own: the recipe's own settings, where they are known.
+    """
     return [
-        (row.index if has_own_shape(row) else None, settings_of(recipe_of_row(recipe, row), facts))
+        (row.index, settings_of(recipe_of_row(recipe, row), facts))
+        if has_own_shape(row)
+        else (None, own or settings_of(recipe_of_row(recipe, row), facts))
         for row in rows_by_shape(facts)
     ]
 
@@ -115,10 +122,15 @@ class Belongings:
     held: tuple[dict[str, int], ...]
 
 
-def belongings(recipe: Recipe, facts: Facts, splits: Splits) -> Belongings:
-    """What belongs on the devices of a rank; that some of it is offloaded makes no difference."""
+def belongings(recipe: Recipe, facts: Facts, splits: Splits, settings: Settings | None = None) -> Belongings:
+    """What belongs on the devices of a rank; that some of it is offloaded makes no difference.
+
+    Args:
+        recipe, facts, splits: the job.
+        settings: the recipe's own settings, where they are known.
+    """
     placement = place(recipe, facts, splits)
-    shapes = job_shapes(recipe, facts)
+    shapes = job_shapes(recipe, facts, settings)
     peaks: dict[str, dict[str, ShapedPeak]] = {}
     for name, split in splits.components.items():
         own = peaks[name] = {}

@@ -39,7 +39,7 @@ class Subject:
     @cached_property
     def owned(self) -> Belongings:
         """What belongs on the devices of a rank; several rules ask for it."""
-        return belongings(self.recipe, self.facts, self.splits)
+        return belongings(self.recipe, self.facts, self.splits, self.settings)
 
     @cached_property
     def loads(self) -> tuple[DeviceLoad, ...]:
