@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dcompile.core.diagnostics import Diagnostic, Move, Path, dotted
+from dcompile.core.meant import meant
 from dcompile.recipe.faults import fault
 from dcompile.recipe.model import Component, ComponentParallel
 from dcompile.recipe.sections import fields, homes, section_at, show_pattern
@@ -127,6 +128,8 @@ def _meant(section: Path, key: str) -> tuple[str, str | Move | None]:
     plain = key.strip().lower().replace("-", "_").replace(" ", "_")
     if plain in own:
         return f"write `{plain}`", plain
+    if plain not in ALIASES and (slip := meant(plain, own)) is not None:
+        return f"did you mean `{slip}`?", slip
     near = difflib.get_close_matches(plain, own, 2, 0.84)
     if not near and (target := ALIASES.get(plain)) is not None:
         same = target.rpartition(".")[0] == dotted(section)

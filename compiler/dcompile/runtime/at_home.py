@@ -20,6 +20,8 @@ from accelerate.utils import send_to_device
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
 
+from dcompile.runtime.logical_devices import tensors_in
+
 _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
 _BITWISE = ("and", "or", "xor", "lshift", "rshift")
 _WRITES = {"__setitem__", *(f"__i{name}__" for name in (*_ARITHMETIC, *_BITWISE))}
@@ -110,13 +112,7 @@ def _writes(function: Callable[..., Any]) -> bool:
 
 def _devices(value: Any) -> Iterator[torch.device]:
     """The devices of the tensors of a call that are not in host memory."""
-    if isinstance(value, torch.Tensor):
-        device = value.device
+    for tensor in tensors_in(value):
+        device = tensor.device
         if device.type != "cpu" or device.index is not None:  # with a number it is a logical device
             yield device
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _devices(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _devices(item)

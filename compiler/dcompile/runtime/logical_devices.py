@@ -86,7 +86,7 @@ class LogicalDevices(TorchFunctionMode):  # type: ignore[misc]
         Raises:
             RunError: where they lie on two.
         """
-        tensors = list(_tensors((args, kwargs)))
+        tensors = list(tensors_in((args, kwargs)))
         if function in _INDEXING:
             tensors = [tensors[0], *(one for one in tensors[1:] if not _is_whole_number(one))]
         placed = [tensor for tensor in tensors if self.where(tensor) != HOST]
@@ -104,7 +104,7 @@ class LogicalDevices(TorchFunctionMode):  # type: ignore[misc]
         return target
 
     def _placed(self, result: Any, device: torch.device) -> Any:
-        for tensor in map(_inside, _tensors(result)):
+        for tensor in map(_inside, tensors_in(result)):
             if device == HOST:
                 self._places.pop(tensor, None)
             else:
@@ -116,7 +116,7 @@ def as_one_operation(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that is looked at as one operation: what it does inside (compiling itself) cannot be followed."""
 
     def operation(*args: Any, **kwargs: Any) -> Any:
-        tensors = tuple(_tensors((args, kwargs)))
+        tensors = tuple(tensors_in((args, kwargs)))
         if has_torch_function(tensors):
             return handle_torch_function(operation, tensors, *args, **kwargs)
         return function(*args, **kwargs)
@@ -138,12 +138,13 @@ def _is_whole_number(tensor: torch.Tensor) -> bool:
     return tensor.dim() == 0 and not tensor.is_floating_point()
 
 
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """The tensors of an operation's arguments or results, in order."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _tensors(item)
+            yield from tensors_in(item)
     elif isinstance(value, dict):
         for item in value.values():
-            yield from _tensors(item)
+            yield from tensors_in(item)
