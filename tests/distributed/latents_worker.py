@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import torch
+from dcompile.core.ending import end_rank
 from dcompile.runtime import generate, ranks
 from dcompile.runtime.load import load_pipeline
 from dcompile.runtime.logical_devices import LogicalDevices
@@ -29,3 +30,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    end_rank(0)

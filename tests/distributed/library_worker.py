@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from dcompile.core.ending import end_rank
 from dcompile.runtime import generate, ranks
 from dcompile.runtime.load import load_pipeline
 from diffusers import ContextParallelConfig, FluxPipeline, TensorParallelConfig
@@ -61,3 +62,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    end_rank(0)

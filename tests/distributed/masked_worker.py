@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from dcompile.core.ending import end_rank
 from dcompile.runtime import context_parallel
 from dcompile.runtime.ranks import build_mesh
 from diffusers import QwenImageTransformer2DModel
@@ -87,3 +88,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    end_rank(0)

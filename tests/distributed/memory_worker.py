@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from dcompile.core.ending import end_rank
 from dcompile.runtime import ranks, weights
 from diffusers import FluxTransformer2DModel
 from torch.distributed.tensor import DTensor
@@ -52,3 +53,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    end_rank(0)

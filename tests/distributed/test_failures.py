@@ -245,3 +245,12 @@ def test_started_by_torchrun_it_joins(root: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "joining a job of torchrun with 2 rank(s)" in done.stderr
     assert [entry["index"] for entry in json.loads((out / "manifest.json").read_text())] == [0, 1, 2]
+
+
+def test_a_rank_ends_with_what_it_said_and_without_its_threads() -> None:
+    code = (
+        "import threading, time; from dcompile.core.ending import end_rank; "
+        "threading.Thread(target=time.sleep, args=(600,)).start(); print('said'); end_rank(3)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (3, "said\n")

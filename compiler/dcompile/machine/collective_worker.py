@@ -21,6 +21,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from dcompile.core.ending import end_rank
 from dcompile.core.files import write_whole
 from dcompile.core.units import format_bytes, format_seconds
 from dcompile.runtime.errors import RunError, record
@@ -143,7 +144,4 @@ def _call(operation: str, elements: int, degree: int, group: Any, kind: str) -> 
 
 
 if __name__ == "__main__":
-    code = main()
-    sys.stderr.flush()
-    # The interpreter's own end would wait for the process group's threads, which wait for ranks that are gone.
-    os._exit(code)
+    end_rank(main())

@@ -11,6 +11,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from dcompile.core.ending import end_rank
 from dcompile.runtime import worker
 from dcompile.runtime.errors import EchoError, RankError, RunError, first_error, record
 
@@ -97,11 +98,11 @@ def _join(
         return INTERRUPTED
     except Exception as error:
         left = record(None, rank, error)
-        if left.is_echo:  # another rank says what happened
-            os._exit(FAILED)
-        _say(left, traceback, name_rank=world > 1)
-        sys.stderr.flush()
-        os._exit(FAILED)  # a normal end would wait for the other ranks inside the process group
+        if not left.is_echo:  # otherwise another rank says what happened
+            _say(left, traceback, name_rank=world > 1)
+        end_rank(FAILED)
+    if world > 1:
+        end_rank(0)
     return 0
 
 

@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from dcompile.core.ending import end_rank
 from dcompile.core.plan_schema import plan_fault
 from dcompile.runtime import quiet
 from dcompile.runtime.errors import EchoError, RunError, is_echo, record
@@ -100,8 +101,4 @@ def _die_with(launcher: int) -> None:
 
 
 if __name__ == "__main__":
-    code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # The interpreter's own end would wait for the process group's threads, which wait for ranks that are gone.
-    os._exit(code)
+    end_rank(main())
