@@ -175,8 +175,7 @@ def test_every_change_that_is_proposed_makes_a_plan_fit(chosen: Chosen, tmp_path
     assert more.choice is not None
     assert any(f"fits as `{one.candidate.text}`" in found.hint for one in more.choice.judged if one.checked is not None)
     one_less = chosen(model, f"{{gpu: rtx-4090, per_node: {int(changes['per_node']) - 1}}}", run)
-    assert {one.code for one in one_less.diagnostics} <= {"DC590", "DC501"}  # the latter: within the estimate's margin
-    assert one_less.diagnostics
+    assert [one.code for one in one_less.diagnostics] == ["DC590"]
     assert chosen(model, f"{{gpu: {changes['gpu']}, per_node: 2}}", run).is_valid
 
 
@@ -483,12 +482,25 @@ def test_beside_a_smaller_picture_a_pair_that_keeps_it_is_named(chosen: Chosen) 
         assert chosen("genmo/mochi-1-preview", "{gpu: rtx-4090}", run, more=one).choice is None
 
 
-def test_a_plan_that_needs_the_margin_says_so(chosen: Chosen) -> None:
-    """CogVideoX decodes 33 GiB by the estimate, on 24: a warning, and the reason does not claim that it fits."""
-    run = "{prompts: [a], height: 480, width: 720, frames: 49, seed: 1}"
-    compiled = chosen("zai-org/CogVideoX-5b", "{gpu: rtx-4090, per_node: 4}", run)
-    assert [found.code for found in compiled.diagnostics] == ["DC501"]
-    assert "fits only where the estimate of activations is too high" in decision(compiled, "parallel")["because"]
-    tiled = chosen("zai-org/CogVideoX-5b", "{gpu: rtx-4090, per_node: 4}", run, more=TILES)
-    assert tiled.diagnostics == ()
-    assert "fits only" not in decision(tiled, "parallel")["because"]
+def test_a_plan_that_needs_the_margin_is_named_and_not_chosen(chosen: Chosen) -> None:
+    """CogVideoX decodes 38 GiB by the estimate, on 24: `auto` proves that a plan fits, or does not choose it."""
+    run, devices = "{prompts: [a], height: 480, width: 720, frames: 49, seed: 1}", "{gpu: rtx-4090, per_node: 4}"
+    (found,) = chosen("zai-org/CogVideoX-5b", devices, run).diagnostics
+    assert found.code == "DC590"
+    assert "`components: {vae: {tiling: true}}` fits as" in found.hint
+    tried = re.search(r"`(device_map: [^`]+)` is within the estimate's margin", found.hint)
+    assert tried is not None
+    named = chosen("zai-org/CogVideoX-5b", devices, run, parallel=f"{{{tried[1]}}}")
+    assert named.is_valid
+    assert "DC501" in {one.code for one in named.diagnostics}
+    assert chosen("zai-org/CogVideoX-5b", devices, run, more=TILES).diagnostics == ()
+
+
+def test_a_plan_that_is_nearly_full_loses_to_one_that_offloads(chosen: Chosen) -> None:
+    """FLUX.1-dev with half a GiB to spare: with the text encoders at rest there is room, for a second of copies."""
+    done = chosen(FLUX, "{gpu: a100-sxm-40gb, per_node: 1, memory: 35.3GiB}")
+    assert done.diagnostics == ()
+    assert "offload: model" in plan_of(done)
+    assert "without offloading nothing fits with room to spare" in decision(done, "parallel")["because"]
+    (warned,) = chosen(FLUX, "{gpu: a100-sxm-40gb, per_node: 1, memory: 35.3GiB}", parallel="{}").diagnostics
+    assert warned.code == "DC503"

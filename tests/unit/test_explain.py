@@ -35,11 +35,11 @@ def test_the_winner_is_that_of_the_plan(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_what_would_change_the_choice_does(capsys: pytest.CaptureFixture[str]) -> None:
-    text = explained(capsys, AUTO)
+    text = explained(capsys, AUTO, "--set", "devices.per_node=4")
     changed = dict(re.findall(r"^  link: ([\w-]+): (.+), [\d.]+ \w+$", text, re.M))
     assert set(changed) == {"pcie4-peer"}
     for link, plan in changed.items():
-        now = compile_recipe(AUTO, [f"devices.link={link}"])
+        now = compile_recipe(AUTO, ["devices.per_node=4", f"devices.link={link}"])
         assert now.choice is not None
         assert now.choice.winner.candidate.text == plan
     same = re.search(r"^  not: (.+)$", text, re.M)

@@ -101,6 +101,6 @@ def test_peaks_beside_those_of_an_accelerator(kind: str, rests: bool, tmp_path: 
     (device,) = plan["devices"]
     estimate = max(phase["weight_bytes"] + phase["activation_bytes"] for phase in device["phases"]) / 2**30
     ratio = estimate / RESERVED[kind, rests]
-    assert (0.95 if rests else 0.7) < ratio < 1
+    assert (0.95 if rests else 0.75) < ratio < 1
     row = f"| {name or 'bfloat16'} | {'all' if rests else 'nothing'} | {RESERVED[kind, rests]:.2f} | {estimate:.2f} |"
     assert row in (Path(__file__).parents[2] / "compiler/docs/memory.md").read_text(encoding="utf-8"), row

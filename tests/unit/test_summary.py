@@ -91,7 +91,7 @@ def test_64_devices_that_are_alike_are_one_line() -> None:
     plan = plan_of("flux1-dev-tensor4", "devices.per_node=64", "parallel={data: 16, tensor: 4}")
     assert len(plan["devices"]) == 64
     lines = summary_lines(plan)
-    assert any(line.startswith("  devices 0-63 (64 alike): 21.90 GiB of 79.65 GiB, 27 % full") for line in lines)
+    assert any(line.startswith("  devices 0-63 (64 alike): 22.78 GiB of 79.65 GiB, 29 % full") for line in lines)
     assert len(bars(lines)) == 1
 
 

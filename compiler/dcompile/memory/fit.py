@@ -92,6 +92,13 @@ def exceeds(load: DeviceLoad) -> bool:
     return load.memory_bytes is not None and load.timeline.least_bytes > load.memory_bytes - load.reserve_bytes
 
 
+def is_nearly_full(load: DeviceLoad) -> bool:
+    """Whether a device has room, and less than `LEAST_FREE` of it is left."""
+    if load.room_bytes is None or load.memory_bytes is None:
+        return False
+    return 0 <= load.room_bytes - load.need_bytes < LEAST_FREE * load.memory_bytes
+
+
 def job_shapes(recipe: Recipe, facts: Facts, own: Settings | None = None) -> list[tuple[int | None, Settings]]:
     """Every shape that a row of the job has, with the index of the first such row; None for the recipe's own.
 

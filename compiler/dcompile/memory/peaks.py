@@ -24,6 +24,7 @@ from dcompile.memory.activations import (
     text_peak,
 )
 from dcompile.memory.unmeasured import COUNTED_MARGIN, counted_call_bytes, counted_decode_bytes, counted_text_bytes
+from dcompile.memory.workspace import workspace_share
 from dcompile.recipe.model import Recipe
 
 ENCODE, DENOISE, DECODE = "encode", "denoise", "decode"
@@ -169,16 +170,23 @@ def texts_on(kind: str, component: ComponentFacts, size: Texts, dtype: str) -> P
 
 
 def _seen(component: ComponentFacts, mode: str, dtype: str, kind: str, found: tuple[float, float]) -> Peak:
-    """A measured peak with what a kind of device adds to it and with its margin."""
-    peak, share = found
+    """A measured peak with what a kind of device adds to it and with its margin.
+
+    Storages that are alive are needed for sure: below them lie only the error of the fit and what was not measured.
+    """
+    storages, share = found
     factor = cpu_factor(component, mode)
-    convolves = factor > 1 or component.class_name.startswith(("Autoencoder", "UNet"))
     if kind == "cpu":
-        peak *= factor
+        convolves = factor > 1 or component.class_name.startswith(("Autoencoder", "UNet"))
+        peak = storages * factor
         share += UNSEEN_CONVOLUTION if convolves and dtype != "float32" else UNSEEN_ON_CPU
-    else:
-        share += UNSEEN_CONVOLUTION if convolves else UNSEEN_ELSEWHERE
-    return Peak(round(peak), round(peak * share))
+        return Peak(round(peak), round(peak * share))
+    if component.class_name.startswith("Autoencoder"):
+        work, is_known = workspace_share(component.class_name, mode)
+        share += work if is_known else work + UNSEEN_CONVOLUTION
+        return Peak(round(storages * (1 + work)), round(storages * share))
+    share += UNSEEN_CONVOLUTION if factor > 1 or component.class_name.startswith("UNet") else UNSEEN_ELSEWHERE
+    return Peak(round(storages), round(storages * share))
 
 
 def _counted(found: int) -> Peak:

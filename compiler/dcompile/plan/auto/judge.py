@@ -10,7 +10,7 @@ from dcompile.core.diagnostics import Diagnostic, Severity, has_errors
 from dcompile.estimate.job import estimate, pipeline_calls
 from dcompile.facts.resolve import Facts
 from dcompile.memory.alternatives import tightest
-from dcompile.memory.fit import DeviceLoad, exceeds
+from dcompile.memory.fit import DeviceLoad, is_nearly_full
 from dcompile.memory.host import host_memory_bytes, host_need
 from dcompile.memory.offloading import least_offload, offloaded_plan
 from dcompile.plan.auto.candidates import PLACED, Candidate, Group
@@ -95,7 +95,8 @@ def judge(recipe: Recipe, facts: Facts, candidate: Candidate) -> Judged:
     subject = tried(recipe, facts, candidate)
     loads = subject.loads
     fullest = tightest(loads) if all(load.room_bytes is not None for load in loads) else None
-    if any(exceeds(load) for load in loads):
+    # A plan that somebody names may need the margin of the estimate, with a warning; one that is chosen may not.
+    if any(load.room_bytes is not None and load.need_bytes > load.room_bytes for load in loads):
         found = run_rules(PLAN_RULES, subject)
         return Judged(candidate, subject, None, found, None if has_errors(found) else fullest)
     checked, found = check(subject, known=JOB_RULES)
@@ -153,14 +154,14 @@ def told(one: Judged) -> tuple[Diagnostic, ...]:
 
 
 def with_offload(candidate: Candidate, subject: Subject) -> Candidate | None:
-    """A plan that does not fit, with the components offloaded that make it fit; None where none do."""
+    """A plan that lacks room, with the components offloaded that give it room; None where none do."""
     owned = subject.owned
     names = least_offload(subject.recipe, subject.facts, subject.splits, may_be_tight=True, owned=owned)
     return replace(candidate, parallel=offloaded_plan(candidate.parallel, names)) if names else None
 
 
 def judge_all(recipe: Recipe, facts: Facts, groups: Iterable[Group], *, may_offload: bool) -> Iterator[Judged]:
-    """Of each group the first legal candidate, else the first; and one that is too large with offload besides.
+    """Of each group the first legal candidate, else the first; of one without room to spare, one that offloads too.
 
     Placing components on more devices never makes a step shorter: once it fits on some, more are not tried.
     """
@@ -177,6 +178,8 @@ def judge_all(recipe: Recipe, facts: Facts, groups: Iterable[Group], *, may_offl
         if group[0].kind in PLACED and best.checked is not None and not best.warns and not is_mixed:
             placed.add(what)
         yield best
-        offloaded = with_offload(best.candidate, best.subject) if best.is_too_large and may_offload else None
+        is_tight = best.checked is not None and any(is_nearly_full(load) for load in best.subject.loads)
+        lacks_room = best.is_too_large or is_tight
+        offloaded = with_offload(best.candidate, best.subject) if lacks_room and may_offload else None
         if offloaded is not None:
             yield judge(recipe, facts, offloaded)

@@ -14,6 +14,7 @@ from itertools import combinations
 from dcompile.core.diagnostics import Diagnostic, Severity
 from dcompile.core.units import format_bytes
 from dcompile.facts.resolve import Facts
+from dcompile.memory.fit import exceeds
 from dcompile.plan.auto.bounds import Bounds
 from dcompile.plan.auto.candidates import Candidate, candidates
 from dcompile.plan.auto.judge import Judged, fullest_where_it_fits, tried, with_offload
@@ -49,8 +50,16 @@ def no_fit(recipe: Recipe, facts: Facts, bounds: Bounds, judged: tuple[Judged, .
     if single and single.keys().isdisjoint(ladder[0].text for ladder in mild):
         found += search.pairs(mild, 1)
     found = [*search.without_forbidding_offload(), *found]
-    hint = "; ".join([*([both] if both else []), *found]) or NOTHING
+    hint = "; ".join([*([both] if both else []), *found, *_may_fit(legal)]) or NOTHING
     return Diagnostic("DC590", Severity.ERROR, message, hint, ("parallel",))
+
+
+def _may_fit(legal: list[Judged]) -> Iterator[str]:
+    """The nearest plan that fits if its activations are as far below their estimate as they may be."""
+    inside = [one for one in legal if not any(exceeds(load) for load in one.subject.loads)]
+    if inside:
+        text = min(inside, key=_missing).candidate.text
+        yield f"`{text}` is within the estimate's margin: written under `parallel` it is tried, with a warning"
 
 
 def _missing(one: Judged) -> tuple[int, int]:

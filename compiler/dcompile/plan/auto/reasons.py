@@ -53,10 +53,6 @@ def because(winner: Judged, judged: Sequence[Judged], facts: Facts) -> str:
         parts.append(f"{format_bytes(winner.host_bytes)} of memory on each host")
     if winner.load is not None:
         parts.append(f"the fullest device has {fullness(winner.load)}")
-        if winner.load.need_bytes > (winner.load.room_bytes or 0):
-            parts.append(
-                "which fits only where the estimate of activations is too high by as much as it may be (DC501)"
-            )
     single = next((one for one in judged if one.candidate.kind == "single" and one.candidate.data == 1), None)
     if single is not None and single.is_too_large and single.load is not None:
         parts.append(f"one device would need {fullness(single.load)}")

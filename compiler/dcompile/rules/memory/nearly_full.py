@@ -20,12 +20,12 @@ from collections.abc import Iterator
 from dcompile.core.diagnostics import Diagnostic
 from dcompile.core.units import format_bytes
 from dcompile.memory.alternatives import alternatives, tightest
-from dcompile.memory.fit import LEAST_FREE, DeviceLoad
+from dcompile.memory.fit import LEAST_FREE, is_nearly_full
 from dcompile.rules.rule import Rule, Subject, warning
 
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
-    full = [load for load in subject.loads if _is_nearly_full(load)]
+    full = [load for load in subject.loads if is_nearly_full(load)]
     if not full:
         return
     load = tightest(tuple(full))
@@ -43,12 +43,6 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
     hint = "; ".join(found) or "use more or larger devices"
     where = max((subject.given("devices", key) for key in ("memory", "gpu", "gpus")), key=len)
     yield warning("DC503", message, hint, where)
-
-
-def _is_nearly_full(load: DeviceLoad) -> bool:
-    if load.room_bytes is None or load.memory_bytes is None:
-        return False
-    return 0 <= load.room_bytes - load.need_bytes < LEAST_FREE * load.memory_bytes
 
 
 RULE = Rule("DC503", check)
