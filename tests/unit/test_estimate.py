@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from dcompile.cli.summary import summary_lines
 from dcompile.driver import compile_recipe
-from dcompile.estimate.constants import constant
+from dcompile.estimate.constants import constant, rates_of
 from dcompile.estimate.links import MIB, Network, collective_seconds
 from dcompile.estimate.unpack import Unpacking, unpack_work
 from dcompile.estimate.work import Tokens, decode_flops, denoiser_work
 from dcompile.facts import registry
 from dcompile.facts.links import known_links, known_node_links
-from dcompile.facts.registry import HARDWARE, PACKAGE
+from dcompile.facts.registry import HARDWARE, PACKAGE, load_hardware, load_model
 from dcompile.layout.nodes import Group
 from dcompile.layout.stored import Storage, quantized_matrices
 
@@ -87,6 +87,19 @@ def test_every_known_denoiser_and_decoder_works() -> None:
             assert work.attention_flops > 0, name
             assert work.blocks > 9, name
         assert decode_flops(model.components["vae"], 512, 512, 1, 1) > 1e11, name
+
+
+@pytest.mark.parametrize(
+    ("gpu", "side_px", "seconds"),
+    [("rtx-4090", 512, 0.031), ("rtx-4090", 1024, 0.148), ("rtx-3090", 512, 0.062), ("rtx-3090", 1024, 0.253)],
+)
+def test_decodes_beside_published_ones(gpu: str, side_px: int, seconds: float) -> None:
+    """SD 1.5 in float16, within their spread: huggingface/diffusers@fb28dab, hybrid_inference/vae_decode.md."""
+    vae = load_model("stable-diffusion-v1-5/stable-diffusion-v1-5").components["vae"]
+    rates = rates_of(load_hardware(gpu), "float16")
+    assert rates is not None
+    estimated = decode_flops(vae, side_px, side_px, 1, 1) / (rates.matmul_flops * constant("convolution"))
+    assert estimated == pytest.approx(seconds, rel=0.2)
 
 
 def test_decoding_grows_with_the_picture_and_the_clip() -> None:
