@@ -148,6 +148,54 @@ CASES = {
         Shape(2, 80, 64, 77),
         {**TWO_LEVELS, "attention_head_dim": 4},
     ),
+    "auraflow": Case(
+        "fal/AuraFlow-v0.3",
+        "transformer",
+        "whole",
+        PICTURE,
+        {"num_mmdit_layers": 2, "num_single_dit_layers": 2, "num_attention_heads": 3, "caption_projection_dim": 768},
+    ),
+    "cogview4": Case(
+        "zai-org/CogView4-6B", "transformer", "whole", PICTURE, {"num_layers": 2, "num_attention_heads": 4}
+    ),
+    "hidream": Case(
+        "HiDream-ai/HiDream-I1-Full",
+        "transformer",
+        "whole",
+        PICTURE,
+        {"num_layers": 1, "num_single_layers": 1, "num_attention_heads": 4, "llama_layers": [0, 1]},
+    ),
+    "kandinsky5": Case(
+        "kandinskylab/Kandinsky-5.0-T2V-Lite-sft-5s-Diffusers",
+        "transformer",
+        "whole",
+        VIDEO,
+        {"num_text_blocks": 1, "num_visual_blocks": 2, "model_dim": 512, "ff_dim": 2048},
+    ),
+    # 5 frames of 400 tokens, and what the 16, 2 and 1 before them come to.
+    "helios": Case(
+        "BestWishYsh/Helios-Base", "transformer", "whole", replace(VIDEO, history=1000), {**HEADS, "ffn_dim": 2048}
+    ),
+    "ltx2": Case(
+        "Lightricks/LTX-2",
+        "transformer",
+        "whole",
+        VIDEO,
+        {
+            "num_layers": 2,
+            "num_attention_heads": 4,
+            "cross_attention_dim": 512,
+            "audio_num_attention_heads": 4,
+            "audio_cross_attention_dim": 256,
+        },
+    ),
+    "chronoedit": Case(
+        "nvidia/ChronoEdit-14B-Diffusers",
+        "transformer",
+        "whole",
+        VIDEO,
+        {**HEADS, "ffn_dim": 2048, "added_kv_proj_dim": 512},
+    ),
     "kl-decode": Case(FLUX, "vae", "decode", Clip(1, 320, 256, 0), FOUR_LEVELS),
     "kl-encode": Case(FLUX, "vae", "encode", Clip(1, 320, 256, 0), FOUR_LEVELS),
     "kl-decode-tiled": Case(FLUX, "vae", "decode_tiled", Clip(1, 320, 256, 0), {**FOUR_LEVELS, "sample_size": 128}),
@@ -173,6 +221,9 @@ CASES = {
     "mochi-decode": Case(
         MOCHI, "vae", "decode", Clip(1, 192, 256, 13), {"decoder_block_out_channels": [32, 64, 64, 128]}
     ),
+    "ltx2-decode": Case(
+        "Lightricks/LTX-2", "vae", "decode", Clip(1, 256, 320, 25), {"decoder_block_out_channels": [64, 128, 256]}
+    ),
     "t5": Case(FLUX, "text_encoder_2", "text", Texts(1, 300), NARROW),
     "umt5": Case(WAN, "text_encoder", "text", Texts(1, 300), NARROW),
     "clip": Case(FLUX, "text_encoder", "text", Texts(3, 77), {"num_hidden_layers": 4, "vocab_size": 50000}),
@@ -182,6 +233,8 @@ CASES = {
     "gemma2": Case(LUMINA, "text_encoder", "text", Texts(1, 300), SMALL_LLM),
     "llama": Case(HUNYUAN, "text_encoder", "text", Texts(1, 300), SMALL_LLM),
     "qwen3": Case("Tongyi-MAI/Z-Image", "text_encoder", "text", Texts(1, 300), SMALL_LLM),
+    "glm": Case("zai-org/CogView4-6B", "text_encoder", "text", Texts(1, 300), {**SMALL_LLM, "pad_token_id": 0}),
+    "llama-lm": Case("HiDream-ai/HiDream-I1-Full", "text_encoder_4", "text", Texts(1, 300), SMALL_LLM),
 }
 QUICK = ("flux", "wan", "unet", "kl-decode", "kl-decode-tiled", "wan-decode", "t5", "qwen3")
 
