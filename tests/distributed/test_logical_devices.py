@@ -8,6 +8,7 @@ from dcompile.runtime.device_map import _between, _wrap
 from dcompile.runtime.errors import RunError
 from dcompile.runtime.logical_devices import LogicalDevices
 from torch import nn
+from torch.distributed._functional_collectives import AsyncCollectiveTensor
 
 ZERO, ONE = torch.device("cpu", 0), torch.device("cpu", 1)
 
@@ -70,3 +71,11 @@ def test_a_tensor_inside_of_vmap_is_where_it_was() -> None:
         below = torch.vmap(lambda length: columns < length)(lengths)
         assert below.device == ONE
         assert below.tolist() == [[True, False, False], [True, True, False]]
+
+
+def test_a_collective_that_is_not_waited_for_is_where_its_result_is() -> None:
+    with LogicalDevices():
+        pending = AsyncCollectiveTensor(torch.ones(4, device=ONE))
+        assert pending.device == ONE
+        assert pending.reshape(2, 2).wait().device == ONE
+        assert (pending + 1).device == ONE

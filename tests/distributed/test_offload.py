@@ -218,7 +218,8 @@ def test_the_split_is_inside_of_the_offload(root: Path, tmp_path: Path) -> None:
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "localhost"]
         command += ["--nproc-per-node", str(plan["program"]["ranks"])]
         command += [str(Path(__file__).with_name("latents_worker.py")), str(path), str(root), str(out)]
-        subprocess.run(command, check=True, timeout=240, capture_output=True)
+        done = subprocess.run(command, timeout=240, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
         latents[name] = torch.load(out)
     assert (latents["split"] - latents["alone"]).abs().max().item() <= 1e-4
 

@@ -3,6 +3,8 @@
 Each tensor that was put on `cpu:N` carries that logical device; what was never moved is on the host (`cpu`). An
 operation that mixes two devices is refused as CUDA refuses it, host scalars and host indices apart, so a transfer that
 is missing fails here as it would fail there.
+
+What it uses of torch that is not public (wrappers of tensors) was tried with the versions of `library.TRIED_WITH`.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.distributed.tensor import DTensor
 from torch.overrides import TorchFunctionMode, handle_torch_function, has_torch_function
 from torch.utils.weak import WeakIdKeyDictionary
@@ -125,11 +128,14 @@ def as_one_operation(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _inside(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor itself, without the wrappers of `vmap`; of one that is split over ranks, this rank's part."""
+    """The tensor itself, without the wrappers of `vmap` and of a collective that is not waited for yet; of one that is
+    split over ranks, this rank's part."""
     while torch._C._functorch.is_batchedtensor(tensor):
         tensor = torch._C._functorch.get_unwrapped(tensor)
     if isinstance(tensor, DTensor):
         tensor = tensor._local_tensor
+    if isinstance(tensor, AsyncCollectiveTensor):
+        tensor = tensor.elem
     return tensor
 
 

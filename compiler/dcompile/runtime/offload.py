@@ -82,7 +82,7 @@ class Guest:
 
     def come(self) -> None:
         """Brings the weights to the device. What rests stays where it is."""
-        # Not as tensors of inference mode, in which pictures are made: a parameter cannot hold one.
+        # Not as tensors of inference mode, in which a script may call the pipeline: a parameter cannot hold one.
         with torch.inference_mode(False):
             joined: dict[int, nn.Parameter] = {}
             for part in self._parts:
