@@ -6,7 +6,7 @@ import copy
 import random
 from typing import Any
 
-from .zoo import FAMILIES, PROMPTS, Family
+from .zoo import FAMILIES, FIRST, PROMPTS, Family
 
 Recipe = dict[str, Any]
 MOST_RANKS = 6
@@ -33,7 +33,7 @@ _NOT_YET: tuple[tuple[tuple[str, ...], Any], ...] = (
 )
 
 
-def recipe_of(seed: int, index: int, names: tuple[str, ...] = tuple(FAMILIES)) -> tuple[str, Recipe]:
+def recipe_of(seed: int, index: int, names: tuple[str, ...] = FIRST) -> tuple[str, Recipe]:
     """The recipe with a number, and its family; the same for a seed on every machine."""
     draw = random.Random(f"{seed}:{index}")
     family = FAMILIES[names[index % len(names)]]
@@ -207,7 +207,7 @@ def _run(draw: random.Random, family: Family) -> Recipe:
 def _options(draw: random.Random, family: Family, recipe: Recipe) -> None:
     if family.schedulers and draw.random() < 0.25:
         recipe["model"]["scheduler"] = dict(draw.choice(family.schedulers))
-    if draw.random() < 0.2:
+    if draw.random() < 0.2 and family.lora_targets:
         recipe["model"]["adapters"] = [_adapter(draw, family) for _ in range(draw.choice((1, 1, 2)))]
     components: Recipe = recipe["components"]
     if draw.random() < 0.2:

@@ -18,25 +18,7 @@ from .zoo import FAMILIES
 
 pytestmark = pytest.mark.slow
 
-ULYSSES, RING = {"context": {"ulysses": 2}}, {"context": {"ring": 2}}
-UNIFIED, UNEVEN = {"context": {"ulysses": 2, "ring": 2}}, {"context": {"ulysses": 2, "uneven": True}}
-UNEVEN_FOUR = {"context": {"ulysses": 4, "uneven": True}}
-UNEVEN_RING = {"context": {"ring": 3, "uneven": True}}
-SPLITS: dict[str, tuple[dict[str, Any], ...]] = {
-    "flux": ({"tensor": 2}, {"tensor": 4}, ULYSSES, RING, UNIFIED, UNEVEN, UNEVEN_RING),
-    "flux2": ({"tensor": 2}, {"tensor": 4}, ULYSSES, RING, UNIFIED, UNEVEN, UNEVEN_FOUR, UNEVEN_RING),
-    "qwen-image": ({"tensor": 2}, {"tensor": 3}, UNEVEN, UNEVEN_RING, {"data": 2, "tensor": 2}),
-    "wan": (ULYSSES, RING, UNIFIED, UNEVEN, UNEVEN_RING, {"data": 2, **ULYSSES}),
-    "wan-two": (ULYSSES, RING, UNIFIED, {"components": {"transformer_2": ULYSSES}}),
-    "ltx": (),
-    "sd3": (),
-    "sdxl": (),
-}
-ENCODERS_UNDER_TENSOR = {"flux2": 2, "qwen-image": 2}
-"""Families whose encoder has a tensor plan of its own, and a degree that its key-value heads allow."""
-CUT_AUTOENCODER = ("flux", "flux2", "qwen-image", "ltx")
-"""Families of one autoencoder class each; that of Wan cannot be cut."""
-CUT_ENCODER = {name: "text_encoder_3" if name == "sd3" else "text_encoder" for name in FAMILIES}
+CUT_AUTOENCODER = [name for name, family in FAMILIES.items() if family.cuts_autoencoder]
 
 
 def offloaded(split: dict[str, Any], *names: str) -> dict[str, Any]:
@@ -48,18 +30,18 @@ def plans() -> list[tuple[str, dict[str, Any]]]:
     """Families with a `parallel` section each."""
     found = []
     for name, family in FAMILIES.items():
-        denoiser, encoder = family.denoisers[0], CUT_ENCODER[name]
-        found += [(name, split) for split in ({"data": 2}, *SPLITS[name])]
+        denoiser, encoder = family.denoisers[0], family.encoder
+        found += [(name, split) for split in ({"data": 2}, *family.splits)]
         found.append((name, {"device_map": {denoiser: 1, "vae": 2}}))
         found.append((name, offloaded({"device_map": {denoiser: 1, "vae": 1}}, denoiser, encoder)))
         found.append((name, {"device_map": {denoiser: [1, 0], encoder: [0, 1]}}))
-        if name in CUT_AUTOENCODER:
+        if family.cuts_autoencoder:
             found.append((name, {"device_map": {"vae": [2, 0, 1]}}))
         # The books of logical devices take their time over DTensors: one family is asked about those.
-        kinds = [split for split in SPLITS[name] if "tensor" not in split or name == "flux2"]
+        kinds = [split for split in family.splits if "tensor" not in split or name == "flux2"]
         found += [(name, offloaded(split, *family.parts, *family.denoisers)) for split in ({}, *kinds[:1])]
-        if name in ENCODERS_UNDER_TENSOR:
-            found.append((name, {"components": {encoder: {"tensor": ENCODERS_UNDER_TENSOR[name]}}}))
+        if family.encoder_degree is not None:
+            found.append((name, {"components": {encoder: {"tensor": family.encoder_degree}}}))
     return found
 
 
@@ -70,16 +52,17 @@ def recipe_of(name: str, parallel: dict[str, Any], dtype: str = "float32") -> di
     height, width = family.sizes[2 if is_uneven else 0]
     args = {**family.args}
     if family.text_lengths != (None,):
-        args["max_sequence_length"] = 512 if name == "qwen-image" else 7 if is_uneven else 12
+        args["max_sequence_length"] = 7 if is_uneven and family.text_length == 12 else family.text_length
     run = {"prompts": ["red apple", "slice of pizza"], "height": height, "width": width, "steps": 2, "args": args}
     if family.frames != (None,):
         run["frames"] = family.frames[0]
-    if name != "flux2":
-        run |= {"true_cfg": 2.0, "negative_prompt": "green tree"}
-    is_sdxl = name == "sdxl"
-    scheduler = {"class": "EulerAncestralDiscreteScheduler"} if is_sdxl else {"stochastic_sampling": True}
-    model = {"path": name, "dtype": dtype, "scheduler": scheduler, "adapters": [{"path": f"{name}-lora"}]}
-    return {"version": 1, "model": model, "devices": {"kind": "cpu"}, "parallel": parallel, "run": {**run, "seed": 5}}
+    model: dict[str, Any] = {"path": name, "dtype": dtype}
+    if family.noise is not None:
+        model["scheduler"] = family.noise
+    if family.lora_targets:
+        model["adapters"] = [{"path": f"{name}-lora"}]
+    run |= {**family.branches, "seed": 5}
+    return {"version": 1, "model": model, "devices": {"kind": "cpu"}, "parallel": parallel, "run": run}
 
 
 @pytest.mark.parametrize(("name", "parallel"), plans(), ids=str)
@@ -126,10 +109,10 @@ def test_what_is_said_to_be_verified_is_what_was_run(root: Path) -> None:
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_batches_in_bfloat16(name: str, root: Path) -> None:
-    recipe = recipe_of(name, SPLITS[name][0] if SPLITS[name] else {"data": 1}, "bfloat16")
+    recipe = recipe_of(name, next(iter(FAMILIES[name].splits), {"data": 1}), "bfloat16")
     # Qwen-Image pads prompts of different length, and a split of the sequence cannot serve the mask.
     recipe["run"] |= {"batch": 2, "images_per_prompt": 2, "prompts": ["red apple", "green tree"]}
-    del recipe["model"]["scheduler"]
+    recipe["model"].pop("scheduler", None)
     finding = ask(recipe, root)
     assert finding.outcome == AGREED_YES, finding
 

@@ -15,18 +15,20 @@ from .sd3 import SD3
 from .sdxl import SDXL
 from .wan import WAN, WAN_TWO
 
-__all__ = ["FAMILIES", "PROMPTS", "Family", "save_all"]
+__all__ = ["FAMILIES", "FIRST", "PROMPTS", "Family", "save_all"]
 
 FAMILIES: dict[str, Family] = {
     family.name: family for family in (FLUX, FLUX2, QWEN_IMAGE, WAN, WAN_TWO, LTX, SD3, SDXL)
 }
+FIRST = ("flux", "flux2", "qwen-image", "wan", "wan-two", "ltx", "sd3", "sdxl")
+"""Families of which the numbered recipes are drawn where nothing else is asked for, so that a number's recipe stays."""
 
 
 def save_all(root: Path, names: tuple[str, ...] = tuple(FAMILIES)) -> None:
-    """Saves the pipelines that are not there yet as `root/<family>`, and an adapter each as `root/<family>-lora`."""
+    """Saves the pipelines that are not there yet as `root/<family>`, and adapters for them as `root/<family>-lora`."""
     for name in names:
         folder = root / name
         if not (folder / "model_index.json").is_file():
             FAMILIES[name].save(folder)
-        if not (root / f"{name}-lora").is_dir():
+        if FAMILIES[name].lora_targets and not (root / f"{name}-lora").is_dir():
             lora.save(root / f"{name}-lora", folder, FAMILIES[name])

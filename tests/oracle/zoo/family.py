@@ -7,6 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+ULYSSES: dict[str, Any] = {"context": {"ulysses": 2}}
+RING: dict[str, Any] = {"context": {"ring": 2}}
+UNIFIED: dict[str, Any] = {"context": {"ulysses": 2, "ring": 2}}
+UNEVEN: dict[str, Any] = {"context": {"ulysses": 2, "uneven": True}}
+UNEVEN_RING: dict[str, Any] = {"context": {"ring": 3, "uneven": True}}
+
 
 @dataclass(frozen=True)
 class Family:
@@ -24,7 +30,14 @@ class Family:
         spare: components that may be left out.
         args: what `run.args` always holds.
         arguments: what it may hold beside.
-        lora_targets: names of the denoiser's layers that an adapter changes.
+        lora_targets: names of the denoiser's layers that an adapter changes; none where its pipeline loads no adapters.
+        splits: `parallel` sections that split its denoiser over ranks, for `test_strategies.py`.
+        encoder: the text encoder that is cut and offloaded there.
+        encoder_degree: the degree of `tensor` that the encoder is split by, where its class has a plan.
+        cuts_autoencoder: whether its autoencoder is cut there: one family a class.
+        branches: the piece of the `run` section that has two branches made.
+        text_length: the length of its text there.
+        noise: the scheduler with noise at each step; None where its pipeline can use none.
     """
 
     name: str
@@ -41,3 +54,10 @@ class Family:
     strategies: tuple[str, ...] = ("data", "map")
     spare: tuple[str, ...] = ()
     arguments: tuple[dict[str, Any], ...] = ()
+    splits: tuple[dict[str, Any], ...] = ()
+    encoder: str = "text_encoder"
+    encoder_degree: int | None = None
+    cuts_autoencoder: bool = False
+    branches: dict[str, Any] = field(default_factory=lambda: {"true_cfg": 2.0, "negative_prompt": "green tree"})
+    text_length: int = 12
+    noise: dict[str, Any] | None = field(default_factory=lambda: {"stochastic_sampling": True})

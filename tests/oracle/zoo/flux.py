@@ -6,7 +6,7 @@ from pathlib import Path
 
 from diffusers import FlowMatchEulerDiscreteScheduler, FluxPipeline, FluxTransformer2DModel
 
-from .family import Family
+from .family import RING, ULYSSES, UNEVEN, UNEVEN_RING, UNIFIED, Family
 from .parts import WIDTH, autoencoder, clip_encoder, clip_tokenizer, randomise, soften, t5_encoder, t5_tokenizer
 
 BLOCKS = 2
@@ -51,6 +51,8 @@ FLUX = Family(
     guidance=({}, {"guidance": 3.5}, {"true_cfg": 3.0}, {"true_cfg": 2.0, "negative_prompt": "green tree"}),
     lora_targets=("to_q", "to_k", "to_out.0", "proj_mlp"),
     strategies=("data", "tensor", "context", "context", "map"),
+    splits=({"tensor": 2}, {"tensor": 4}, ULYSSES, RING, UNIFIED, UNEVEN, UNEVEN_RING),
+    cuts_autoencoder=True,
     arguments=(
         {"sigmas": [1.0, 0.4]},
         {"joint_attention_kwargs": {"scale": 0.5}},

@@ -8,7 +8,7 @@ import torch
 from diffusers import AutoencoderKLFlux2, FlowMatchEulerDiscreteScheduler, Flux2Pipeline, Flux2Transformer2DModel
 from transformers import Mistral3Config, Mistral3ForConditionalGeneration
 
-from .family import Family
+from .family import RING, ULYSSES, UNEVEN, UNEVEN_RING, UNIFIED, Family
 from .parts import byte_tokenizer, randomise, soften
 
 WIDTH = 32
@@ -89,5 +89,12 @@ FLUX2 = Family(
     guidance=(*({},) * 6, *({"guidance": 2.5},) * 6, {"true_cfg": 2.0}, {"negative_prompt": "green tree"}),
     lora_targets=("to_q", "to_k", "to_qkv_mlp_proj"),
     strategies=("data", "tensor", "context", "context", "map"),
+    splits=(
+        *({"tensor": 2}, {"tensor": 4}, ULYSSES, RING, UNIFIED, UNEVEN),
+        *({"context": {"ulysses": 4, "uneven": True}}, UNEVEN_RING),
+    ),
+    encoder_degree=2,
+    cuts_autoencoder=True,
+    branches={},
     arguments=({"sigmas": [1.0, 0.4]}, {"attention_kwargs": {}}, {"text_encoder_out_layers": [0, 1, 2]}),
 )

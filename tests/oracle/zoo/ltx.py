@@ -53,6 +53,7 @@ LTX = Family(
     schedulers=({"class": "FlowMatchEulerDiscreteScheduler", "stochastic_sampling": True}, {"shift": 3.0}),
     guidance=({}, {"guidance": 1.0}, {"true_cfg": 3.0}, {"true_cfg": 2.0, "negative_prompt": "green tree"}),
     lora_targets=("to_q", "to_k", "to_out.0"),
+    cuts_autoencoder=True,
     arguments=(
         {"frame_rate": 24},
         {"guidance_rescale": 0.5},

@@ -12,7 +12,7 @@ from diffusers import (
 )
 from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
-from .family import Family
+from .family import UNEVEN, UNEVEN_RING, Family
 from .parts import qwen_tokenizer, randomise, soften
 
 WIDTH = 32
@@ -71,5 +71,9 @@ QWEN_IMAGE = Family(
     guidance=({}, {"true_cfg": 3.0}, {"true_cfg": 2.0, "negative_prompt": "green tree"}, {"negative_prompt": "face"}),
     lora_targets=("to_q", "to_k", "to_out.0"),
     strategies=("data", "tensor", "context", "context", "map"),
+    splits=({"tensor": 2}, {"tensor": 3}, UNEVEN, UNEVEN_RING, {"data": 2, "tensor": 2}),
+    encoder_degree=2,
+    cuts_autoencoder=True,
+    text_length=512,
     arguments=({"sigmas": [1.0, 0.4]}, {"attention_kwargs": {}}),
 )

@@ -57,6 +57,7 @@ SD3 = Family(
     guidance=({}, {"guidance": 1.0}, {"true_cfg": 3.0}, {"true_cfg": 2.0, "negative_prompt": "green tree"}),
     lora_targets=("to_q", "to_k", "to_out.0"),
     spare=("text_encoder_3",),
+    encoder="text_encoder_3",
     arguments=(
         {"sigmas": [1.0, 0.4]},
         {"clip_skip": 1},

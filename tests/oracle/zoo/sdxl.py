@@ -64,6 +64,7 @@ SDXL = Family(
     ),
     guidance=({}, {"guidance": 1.0}, {"true_cfg": 3.0}, {"true_cfg": 2.0, "negative_prompt": "green tree"}),
     lora_targets=("to_q", "to_k", "to_out.0"),
+    noise={"class": "EulerAncestralDiscreteScheduler"},
     arguments=(
         {"clip_skip": 1},
         {"guidance_rescale": 0.7},

@@ -12,7 +12,7 @@ from diffusers import (
     WanTransformer3DModel,
 )
 
-from .family import Family
+from .family import RING, ULYSSES, UNEVEN, UNEVEN_RING, UNIFIED, Family
 from .parts import WIDTH, randomise, soften, t5_tokenizer, umt5_encoder
 
 
@@ -94,6 +94,7 @@ WAN = Family(
     guidance=({}, {"guidance": 1.0}, {"true_cfg": 3.0}, {"true_cfg": 2.0, "negative_prompt": "green tree"}),
     lora_targets=("to_q", "to_k", "to_out.0"),
     strategies=("data", "context", "context", "map"),
+    splits=(ULYSSES, RING, UNIFIED, UNEVEN, UNEVEN_RING, {"data": 2, **ULYSSES}),
     arguments=({"guidance_scale_2": 2.0}, {"attention_kwargs": {}}),
 )
 WAN_TWO = Family(
@@ -108,5 +109,6 @@ WAN_TWO = Family(
     guidance=(*WAN.guidance, {"guidance": 3.0, "args": {"guidance_scale_2": 2.0}}),
     lora_targets=WAN.lora_targets,
     strategies=("data", "context", "context", "map"),
+    splits=(ULYSSES, RING, UNIFIED, {"components": {"transformer_2": ULYSSES}}),
     arguments=({"guidance_scale_2": 2.0}, {"attention_kwargs": {}}),
 )
