@@ -14,7 +14,7 @@ pytest.importorskip("torch", reason="the oracle needs the extra `run`")
 
 from .ask import AGREED_NO, AGREED_YES, ask, verdict
 from .verified import FILE, collected, strategies_of, text_of
-from .zoo import FAMILIES
+from .zoo import FAMILIES, FIRST
 
 pytestmark = pytest.mark.slow
 
@@ -35,6 +35,8 @@ def plans() -> list[tuple[str, dict[str, Any]]]:
         found.append((name, {"device_map": {denoiser: 1, "vae": 2}}))
         found.append((name, offloaded({"device_map": {denoiser: 1, "vae": 1}}, denoiser, encoder)))
         found.append((name, {"device_map": {denoiser: [1, 0], encoder: [0, 1]}}))
+        if name not in FIRST:  # a small one may fit beside the denoiser whole
+            found.append((name, {"device_map": {denoiser: 2, "vae": 2, encoder: [0, 1]}}))
         if family.cuts_autoencoder:
             found.append((name, {"device_map": {"vae": [2, 0, 1]}}))
         # The books of logical devices take their time over DTensors: one family is asked about those.

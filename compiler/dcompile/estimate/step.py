@@ -50,9 +50,9 @@ def branch_calls(recipe: Recipe, facts: Facts) -> int:
     if guidance.branches == "true_cfg_scale":
         asks = run.true_cfg is not None or run.negative_prompt is not None
         scale = run.true_cfg if run.true_cfg is not None else guidance.default
-        return 2 if asks and (scale or 0) > 1 else 1
+        return 2 if asks and (scale or 0) > guidance.above else 1
     given = run.true_cfg if run.true_cfg is not None else run.guidance
-    return 2 if (given if given is not None else guidance.default or 0) > 1 else 1
+    return 2 if (given if given is not None else guidance.default or 0) > guidance.above else 1
 
 
 def tokens_of(facts: Facts, name: str, split: Split, settings: Settings) -> Tokens:

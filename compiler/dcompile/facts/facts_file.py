@@ -78,6 +78,7 @@ class _Tokens(_Part):
 
 class _Guidance(_Part):
     embedded: bool
+    above: Annotated[float, Field(ge=0, le=100)] | None = None
     branches: Literal["batched", "sequential"] | None
 
 
@@ -142,6 +143,8 @@ def read_facts(path: Path) -> ModelFacts:
     if path.name != file_name(data["id"]):
         raise FactsError(f"`{path}` holds the facts of `{data['id']}`", f"name it `{file_name(data['id'])}`")
     del data["format_version"]
+    if data["guidance"]["above"] is None:
+        del data["guidance"]["above"]
     if data["conditions"] is not None:
         data["conditions"] = {key: value for key, value in data["conditions"].items() if value is not None}
     return decode_model(data)

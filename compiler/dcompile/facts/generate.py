@@ -56,6 +56,7 @@ _PACKED: dict[str, tuple[dict[str, list[Any]], dict[str, list[str]]]] = {
     ),
 }
 _TRANSFORMERS_CLASSES = (
+    "BertModel",
     "CLIPTextModel",
     "CLIPTextModelWithProjection",
     "CLIPVisionModelWithProjection",

@@ -27,8 +27,8 @@ _FAMILIES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("Flux", {"family": "flux", **_SQUARE, "text_limit": 512}),
     ("QwenImage21", {"family": "qwenimage21", **_SQUARE, "text_limit": 1024}),
     ("QwenImage", {"family": "qwenimage", **_SQUARE, "text_limit": 1024}),
-    ("Chroma", {"family": "chroma", **_SQUARE, "multiple": None, "text_limit": 512}),
-    ("ZImage", {"family": "zimage", **_SQUARE, "multiple": 16}),
+    ("Chroma", {"family": "chroma", **_SQUARE, "text_limit": 512}),
+    ("ZImage", {"family": "zimage", **_SQUARE, "multiple": None}),
     ("Lumina2", {"family": "lumina2", **_SQUARE, "multiple": None, "text_limit": 512}),
     ("Wan", {"family": "wan", **_WAN}),
     ("ChronoEdit", {"family": "chronoedit", **_WAN}),
@@ -108,7 +108,7 @@ def describe_pipelines() -> dict[str, Any]:
         if cls is diffusers.DiffusionPipeline:
             continue
         family = family_of(name)
-        family = {**family, "text_limit": _text_limit(cls) or family["text_limit"]}
+        family = {**family, "text_limit": _text_limit(cls) or family["text_limit"], **_guided_above(cls)}
         own = {
             "conditions": _conditions(cls),
             "pictures": needed_pictures(cls),
@@ -166,6 +166,13 @@ def _from_source(cls: Any) -> dict[str, Any]:
         "default_size": [int(side[1]) for side in sides if side] or None,
         "default_frames": int(frames[1]) if frames else None,
     }
+
+
+def _guided_above(cls: Any) -> dict[str, float]:
+    """The scale above which there are two branches, where it is not 1 (`pipeline_z_image.py:283`)."""
+    asked = getattr(cls, "do_classifier_free_guidance", None)
+    found = re.search(r"_guidance_scale > ([0-9.]+)", inspect.getsource(asked.fget)) if asked is not None else None
+    return {"above": float(found[1])} if found and float(found[1]) != 1 else {}
 
 
 def _text_limit(cls: Any) -> int:

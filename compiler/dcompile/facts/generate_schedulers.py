@@ -94,7 +94,7 @@ def describe_scheduler(cls: Any, attributes: list[str]) -> dict[str, Any]:
         "set_timesteps": [name for name in inspect.signature(cls.set_timesteps).parameters if name != "self"],
         "step": [parameter.name for parameter in step],
         "step_required": sum(p.default is p.empty and p.kind is not p.VAR_KEYWORD for p in step),
-        "accepts": _accepts(cls, set(parameters)),
+        **_accepts_both(cls, set(parameters)),
         "noise": _noise(cls, parameters, tree),
         "flow": [settings for settings in _FLOW_SETTINGS if set(settings) <= set(parameters) and _flows(cls, settings)],
         "denoises": _denoises(cls, set(parameters)),
@@ -202,28 +202,36 @@ def _run(cls: Any, settings: dict[str, Any], model: Any = None, steps: int = STE
     return sample
 
 
-def _accepts(cls: Any, parameters: set[str]) -> dict[str, list[dict[str, bool]]]:
+def _accepts_both(cls: Any, parameters: set[str]) -> dict[str, Any]:
+    """What is accepted where `sigmas` are an array, as pipelines make them, and where a list is not taken as one is."""
+    accepts = _accepts(cls, parameters, _PASSED)
+    of_list = _accepts(cls, parameters, {**_PASSED, "sigmas": _PASSED["sigmas"].tolist()})
+    other = {passed: of_list.get(passed, []) for passed in accepts if of_list.get(passed) != accepts[passed]}
+    return {"accepts": accepts, **({"accepts_list": other} if other else {})}
+
+
+def _accepts(cls: Any, parameters: set[str], given: dict[str, Any]) -> dict[str, list[dict[str, bool]]]:
     """For what a pipeline may pass beside the steps (`mu sigmas`): the settings with which it is accepted."""
     switches = [name for name in _SHIFT_SWITCHES if name in parameters]
     combinations = [
         dict(zip(switches, values, strict=True)) for values in itertools.product((False, True), repeat=len(switches))
     ]
     found = {}
-    for count in range(len(_PASSED) + 1):
-        for names in itertools.combinations(_PASSED, count):
-            legal = [settings for settings in combinations if _takes(cls, settings, names)]
+    for count in range(len(given) + 1):
+        for names in itertools.combinations(given, count):
+            passed = {name: given[name] for name in names}
+            legal = [settings for settings in combinations if _takes(cls, settings, passed)]
             found[" ".join(names)] = [{}] if len(legal) == len(combinations) else legal
     return {passed: settings for passed, settings in found.items() if settings}
 
 
-def _takes(cls: Any, settings: dict[str, bool], names: tuple[str, ...]) -> bool:
+def _takes(cls: Any, settings: dict[str, bool], passed: dict[str, Any]) -> bool:
     flow = {"prediction_type": "flow_prediction"} if settings.get("use_flow_sigmas") else {}
     if flow and "prediction_type" not in inspect.signature(cls.__init__).parameters:
         flow = {}
-    arguments = {name: _PASSED[name] for name in names}
     try:
         scheduler = _build(cls, settings | flow)
-        scheduler.set_timesteps(**({} if "sigmas" in names else {"num_inference_steps": STEPS}), **arguments)
+        scheduler.set_timesteps(**({} if "sigmas" in passed else {"num_inference_steps": STEPS}), **passed)
     except Exception:  # as above: whatever is raised, the call is refused
         return False
     return True

@@ -24,12 +24,14 @@ class Guidance:
     """Attributes:
     branches: the argument that scales two branches; None where the pipeline has one branch.
     default: what they are scaled by where the call does not say.
+    above: the scale above which there are two: 1, and for Z-Image, which adds their difference, 0.
     takes_negative: whether the call has a `negative_prompt`.
     ignores_guidance: whether `guidance_scale` is taken and, by this model's config, not looked at.
     """
 
     branches: str | None
     default: float | None
+    above: float
     takes_negative: bool
     ignores_guidance: bool
 
@@ -46,6 +48,7 @@ def guidance_of(model: ModelFacts) -> Guidance:
     return Guidance(
         branches=branches,
         default=float(default) if isinstance(default, (int, float)) else None,
+        above=float(model.guidance.get("above", 1)),
         takes_negative="negative_prompt" in call,
         ignores_guidance=is_distilled or (has_both and config.get("guidance_embeds") is False),
     )

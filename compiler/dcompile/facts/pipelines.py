@@ -126,7 +126,8 @@ def guidance_of(pipeline: Mapping[str, Any], components: Mapping[str, ComponentF
     config = components[names[0]].config if names else {}
     # Flux2's published config leaves the key out and its class has it on by default.
     embeds = config.get("guidance_embeds", names and components[names[0]].class_name == "Flux2Transformer2DModel")
-    return {"embedded": bool(embeds) and pipeline["takes_guidance"], "branches": pipeline["branches"]}
+    above = {"above": pipeline["above"]} if "above" in pipeline else {}
+    return {"embedded": bool(embeds) and pipeline["takes_guidance"], "branches": pipeline["branches"], **above}
 
 
 def fields_of(pipeline: Mapping[str, Any], components: Mapping[str, ComponentFacts]) -> dict[str, Any]:

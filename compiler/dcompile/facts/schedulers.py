@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -23,7 +23,7 @@ class SchedulerFacts:
         attributes: what an instance has of the names that pipelines look for.
         set_timesteps, step: names of the arguments of these methods; `step_required` are without a default.
         accepts: what may be passed to `set_timesteps` beside the steps (`mu sigmas`), and with which settings; empty
-            where the class needs more than that.
+            where the class needs more than that. `accepts_list` has what differs where `sigmas` are a list.
         noise: settings with which a step draws from the global generator; `{}` stands for any.
         flow: settings with which it is right for a model that predicts the velocity of a straight path; `{}` for any.
         denoises: whether it is right for a model that predicts the noise of Stable Diffusion's training schedule.
@@ -41,6 +41,7 @@ class SchedulerFacts:
     noise: list[dict[str, Any]]
     flow: list[dict[str, Any]]
     denoises: bool
+    accepts_list: dict[str, list[dict[str, bool]]] = field(default_factory=dict)
 
     def draws_noise(self, settings: dict[str, Any]) -> bool:
         """Whether steps draw noise under the given settings."""

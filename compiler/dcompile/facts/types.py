@@ -112,7 +112,8 @@ class ModelFacts:
             tokens of a call that does not say, `text` the most that the pipeline takes (the default where it sets no
             limit), `text_limit` that limit or 0.
         guidance: `{"embedded": bool, "branches": "batched", "sequential" or None}`: whether the denoiser takes the
-            guidance it was distilled with, and how a call runs the guided and the unguided branch, where it has two.
+            guidance it was distilled with, and how a call runs the guided and the unguided branch, where it has two;
+            `above` is the scale above which it does, where that is not 1.
         conditions: how large a reference picture becomes whose tokens join the sequence, or None; see
             `layout/tokens.py`.
         pictures: arguments of the call, pictures or videos, that it cannot do without.

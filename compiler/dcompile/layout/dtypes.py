@@ -33,6 +33,17 @@ HANDOVERS: Mapping[str, tuple[Handover, ...]] = {
     ),
     # `pipeline_flux2.py:348`, `:1027`
     "Flux2Pipeline": (Handover(("text_encoder",), "transformer"), Handover(("text_encoder",), "vae")),
+    # As Flux: `pipeline_chroma.py:770`, `:916`, `pipeline_lumina2.py:634`, `:733`, `pipeline_pixart_alpha.py:885`.
+    **dict.fromkeys(
+        (
+            *("ChromaPipeline", "ChromaImg2ImgPipeline", "ChromaInpaintPipeline", "Lumina2Pipeline"),
+            *("PixArtAlphaPipeline", "PixArtSigmaPAGPipeline"),
+        ),
+        (Handover(("text_encoder",), "transformer"), Handover(("text_encoder",), "vae")),
+    ),
+    # `pipeline_pixart_sigma.py:824`; latents are converted before the VAE (`:895`).
+    "PixArtSigmaPipeline": (Handover(("text_encoder",), "transformer"),),
+    # Z-Image and Sana convert everything: `pipeline_z_image.py:592`, `pipeline_sana.py:959`.
     # `pipeline_qwenimage.py:220`; latents are converted before the VAE (`:689`).
     "QwenImagePipeline": (Handover(("text_encoder",), "transformer"),),
     # `pipeline_qwenimage_img2img.py:444`, `pipeline_qwenimage_edit.py:450`: the picture has the embeddings' dtype.

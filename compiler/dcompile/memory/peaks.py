@@ -74,7 +74,7 @@ def samples_of_call(recipe: Recipe, model: ModelFacts, batch: int) -> int:
     own = run.guidance if guidance.branches == "guidance_scale" else None
     said = (run.args.get(guidance.branches), run.true_cfg, own, guidance.default)
     scale = next((value for value in said if value is not None), None)
-    return batch if isinstance(scale, (int, float)) and scale <= 1 else 2 * batch
+    return batch if isinstance(scale, (int, float)) and scale <= guidance.above else 2 * batch
 
 
 def phases_of(model: ModelFacts, name: str) -> tuple[str, ...]:

@@ -5,20 +5,29 @@ from __future__ import annotations
 from pathlib import Path
 
 from . import lora
+from .chroma import CHROMA
 from .family import Family
 from .flux import FLUX
 from .flux2 import FLUX2
 from .ltx import LTX
+from .lumina2 import LUMINA2
 from .parts import PROMPTS
+from .pixart import PIXART
 from .qwen_image import QWEN_IMAGE
+from .sana import SANA
 from .sd3 import SD3
 from .sdxl import SDXL
 from .wan import WAN, WAN_TWO
+from .z_image import Z_IMAGE
 
 __all__ = ["FAMILIES", "FIRST", "PROMPTS", "Family", "save_all"]
 
 FAMILIES: dict[str, Family] = {
-    family.name: family for family in (FLUX, FLUX2, QWEN_IMAGE, WAN, WAN_TWO, LTX, SD3, SDXL)
+    family.name: family
+    for family in (
+        *(FLUX, FLUX2, QWEN_IMAGE, WAN, WAN_TWO, LTX, SD3, SDXL),
+        *(CHROMA, Z_IMAGE, SANA, PIXART, LUMINA2),
+    )
 }
 FIRST = ("flux", "flux2", "qwen-image", "wan", "wan-two", "ltx", "sd3", "sdxl")
 """Families of which the numbered recipes are drawn where nothing else is asked for, so that a number's recipe stays."""

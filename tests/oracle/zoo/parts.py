@@ -14,6 +14,9 @@ from transformers import (
     CLIPTextModel,
     CLIPTextModelWithProjection,
     CLIPTokenizer,
+    Gemma2Config,
+    Gemma2Model,
+    GemmaTokenizer,
     PreTrainedTokenizerFast,
     Qwen2Tokenizer,
     T5Config,
@@ -90,6 +93,33 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", pad_token="<pad>")
 
 
+def gemma_tokenizer() -> GemmaTokenizer:
+    """A Gemma tokenizer that knows `WORDS` and letters."""
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
+    trainer = trainers.BpeTrainer(vocab_size=300, special_tokens=["<pad>", "<eos>", "<bos>", "<unk>", "<mask>"])
+    tokenizer.train_from_iterator([*WORDS, *(f"▁{word}" for word in WORDS), *"abcdefghijklmnopqrstuvwxyz"], trainer)
+    content = json.loads(tokenizer.to_str())["model"]
+    return GemmaTokenizer(vocab=content["vocab"], merges=[tuple(merge) for merge in content["merges"]])
+
+
+def gemma_encoder(tokenizer: GemmaTokenizer, width: int) -> Gemma2Model:
+    """A Gemma 2 of three layers and four heads that share two of keys; its second layer looks at a window."""
+    return Gemma2Model(
+        Gemma2Config(
+            vocab_size=len(tokenizer),
+            hidden_size=width,
+            intermediate_size=2 * width,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            head_dim=8,
+            query_pre_attn_scalar=8,
+            sliding_window=16,
+            max_position_embeddings=1024,
+        )
+    )
+
+
 def clip_encoder(tokenizer: CLIPTokenizer, *, projected: bool = False) -> Any:
     """A CLIP text encoder of two layers and four heads."""
     config = CLIPTextConfig(
@@ -130,8 +160,8 @@ def _t5_settings(tokenizer: T5TokenizerFast, layers: int, width: int) -> dict[st
     }
 
 
-def autoencoder(latent_channels: int = 4, **settings: Any) -> AutoencoderKL:
-    """An autoencoder of pictures: two pixels on the side of a latent."""
+def autoencoder(latent_channels: int = 4, levels: int = 2, **settings: Any) -> AutoencoderKL:
+    """An autoencoder of pictures: 2 ** (levels - 1) pixels on the side of a latent."""
     own = {
         "mid_block_add_attention": False,
         "use_quant_conv": False,
@@ -142,9 +172,9 @@ def autoencoder(latent_channels: int = 4, **settings: Any) -> AutoencoderKL:
         **settings,
     }
     return AutoencoderKL(
-        down_block_types=("DownEncoderBlock2D",) * 2,
-        up_block_types=("UpDecoderBlock2D",) * 2,
-        block_out_channels=(16, 32),
+        down_block_types=("DownEncoderBlock2D",) * levels,
+        up_block_types=("UpDecoderBlock2D",) * levels,
+        block_out_channels=(*(16,) * (levels - 1), 32),
         layers_per_block=1,
         latent_channels=latent_channels,
         norm_num_groups=8,

@@ -1,7 +1,7 @@
 """A guidance or a negative prompt is given that the pipeline ignores.
 
 What it checks: `run.guidance` of a model that was not distilled with guidance but has `true_cfg`, or that was distilled
-to need none; a negative prompt whose branch is off, because what scales it is 1 or less.
+to need none; a negative prompt whose branch is off, because what scales it is 1 or less (of Z-Image, 0 or less).
 
 Why it matters: the pipeline warns in its log at best, and makes the picture without what was asked for.
 
@@ -9,7 +9,8 @@ Example: `run: {negative_prompt: blurred}` with FLUX.1-dev, whose `true_cfg` is 
 
 Use instead: `run: {negative_prompt: blurred, true_cfg: 4.0}`
 
-Source: diffusers 0.42.1, `pipeline_flux.py:771`, `pipeline_qwenimage.py:560`, `:623` (row CALL-06).
+Source: diffusers 0.42.1, `pipeline_flux.py:771`, `pipeline_qwenimage.py:560`, `:623`, `pipeline_z_image.py:283`
+(row CALL-06).
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         hint = "use `true_cfg`, or leave it out" if guidance.branches is not None else "leave it out"
         fix = Remove() if hint == "leave it out" and where[-1] == "guidance" else None
         yield warning("DC604", message, hint, where, fix=fix)
-    off = next((row for row in negative if _scale(subject, row, guidance) <= 1), None)
+    off = next((row for row in negative if _scale(subject, row, guidance) <= guidance.above), None)
     if off is not None and guidance.branches is not None and guidance.takes_negative:
         of_row = "" if run.negative_prompt is not None else f" of picture {off.index}"
         key = "true_cfg" if guidance.branches == "true_cfg_scale" or run.guidance is None else "guidance"
         message = f"the negative prompt{of_row} has no effect: `{key}` is {_scale(subject, off, guidance):g}"
         where = ("run", "negative_prompt") if run.negative_prompt is not None else ("run", "prompts")
-        yield warning("DC604", message, f"set `{key}` above 1, such as 4.0", where)
+        yield warning("DC604", message, f"set `{key}` above {guidance.above:g}, such as 4.0", where)
 
 
 def _scale(subject: Subject, row: Row, guidance: Guidance) -> float:

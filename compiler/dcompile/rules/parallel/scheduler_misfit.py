@@ -74,7 +74,7 @@ def _schedules(subject: Subject, name: str, given: dict[str, Any], asked: list[s
         own = replace(
             needs, set_timesteps=sorted({*needs.set_timesteps, key} - ({"sigmas"} if key == "timesteps" else set()))
         )
-        reason = _refused(facts, own, settings)
+        reason = _refused(facts, own, settings, as_list=key == "sigmas")
         if key not in facts.set_timesteps:
             reason = f"its `set_timesteps` takes no `{key}`"
         if reason is not None and key in model.call_args:
@@ -109,8 +109,8 @@ def _missing(facts: SchedulerFacts, needs: Needs) -> str | None:
     return None
 
 
-def _refused(facts: SchedulerFacts, needs: Needs, settings: dict[str, Any]) -> str | None:
-    """What `set_timesteps` would refuse."""
+def _refused(facts: SchedulerFacts, needs: Needs, settings: dict[str, Any], as_list: bool = False) -> str | None:
+    """What `set_timesteps` would refuse; `as_list` of the `sigmas` that a recipe gives."""
     passed = {"mu", "sigmas"} & set(needs.set_timesteps)
     if needs.flow_guard and settings.get("use_flow_sigmas"):
         passed -= {"sigmas"}
@@ -118,7 +118,10 @@ def _refused(facts: SchedulerFacts, needs: Needs, settings: dict[str, Any]) -> s
         passed |= {"mu"}
     if not facts.accepts:
         return None
-    legal = facts.accepts.get(" ".join(sorted(passed)), [])
+    given = " ".join(sorted(passed))
+    legal = facts.accepts.get(given, [])
+    if as_list and given in facts.accepts_list and not (legal := facts.accepts_list[given]):
+        return "it reckons with `sigmas` as an array, and fails with a list"
     if any(all(settings.get(key) == value for key, value in case.items()) for case in legal):
         return None
     names = " and ".join(f"`{name}`" for name in sorted(passed)) or "a call without `mu`"
