@@ -504,3 +504,39 @@ def test_a_plan_that_is_nearly_full_loses_to_one_that_offloads(chosen: Chosen) -
     assert "without offloading nothing fits with room to spare" in decision(done, "parallel")["because"]
     (warned,) = chosen(FLUX, "{gpu: a100-sxm-40gb, per_node: 1, memory: 35.3GiB}", parallel="{}").diagnostics
     assert warned.code == "DC503"
+
+
+def test_a_host_that_is_too_small_is_named(chosen: Chosen) -> None:
+    (found,) = chosen(FLUX, "{gpu: rtx-4090, host_memory: 16GiB}").diagnostics
+    size = re.search(r"`host_memory: (\d+)GiB` fits as", found.hint)
+    assert size is not None, found.hint
+    assert chosen(FLUX, f"{{gpu: rtx-4090, host_memory: {size[1]}GiB}}").choice is not None
+
+
+def test_a_proposal_leaves_room_where_one_does(chosen: Chosen) -> None:
+    """Qwen-Image on one L4: three would leave 20 MiB, so four are named, and what is named warns of nothing."""
+    (found,) = chosen(QWEN, "{gpu: l4, per_node: 1}").diagnostics
+    more = re.search(r"`per_node: (\d+)` fits as", found.hint)
+    assert more is not None, found.hint
+    assert chosen(QWEN, f"{{gpu: l4, per_node: {more[1]}}}").diagnostics == ()
+    (tight,) = chosen(FLUX, "{gpu: rtx-4090, host_memory: 16GiB}").diagnostics
+    assert "nearly full)" in tight.hint
+
+
+def test_a_faster_plan_that_warns_is_named(chosen: Chosen) -> None:
+    """Qwen-Image with a text of 7 tokens on 8 ranks: what a longer prompt would give is said."""
+    done = chosen(QWEN, "{gpu: h100-sxm-80gb, per_node: 8}", "{prompts: [a fox], seed: 1}")
+    because = decision(done, "devices")["because"]
+    assert "`context: {ulysses: 8, uneven: true}` would take 98% of the time, but DC403" in because
+
+
+def test_an_offload_that_the_recipe_fixes_is_no_lack_of_room(chosen: Chosen) -> None:
+    fixed = "{auto: {fixed: {components: {text_encoder_2: {offload: model}}}}}"
+    done = chosen(FLUX, "{gpu: h100-sxm-80gb, per_node: 1}", parallel=fixed)
+    assert "nothing fits without offloading" not in decision(done, "parallel")["because"]
+
+
+def test_tiles_are_the_way_out_of_a_decode_that_fills_a_device(chosen: Chosen) -> None:
+    devices = "{gpu: a100-sxm-40gb, per_node: 1}"
+    full = chosen("zai-org/CogVideoX-2b", devices, parallel="{device_map: {text_encoder: 0, transformer: 0, vae: 0}}")
+    assert "`components: {vae: {tiling: true}}` fits" in "".join(found.hint or "" for found in full.diagnostics)

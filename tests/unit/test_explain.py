@@ -150,3 +150,14 @@ def test_where_no_time_is_known_the_probe_is_named(capsys: pytest.CaptureFixture
 def test_a_code_is_explained_as_data_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "DC590", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["name"] == "no-plan-fits"
+
+
+def test_only_machines_that_can_be_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    """No ninth card in a box, no AMD link between NVIDIA's cards."""
+    text = explained(capsys, AUTO, "--set", "devices.per_node=8", "--set", "devices.gpu=a100-sxm-80gb")
+    changed = text.partition("what would change the choice:")[2].partition("limits:")[0]
+    assert "nodes: 2" in changed
+    assert "per_node: 7" in changed
+    assert "per_node: 9" not in changed
+    assert "xgmi" not in changed
+    assert "nvlink4" in changed

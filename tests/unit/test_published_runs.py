@@ -34,6 +34,12 @@ RAN_OUT = {
     "xDiT, 960x544x53 on 48 GB": (HUNYUAN, "l40, per_node: 1", "{}", "height: 544, width: 960, frames: 53"),
     "vllm-omni#919, 32 GB at tensor 4": (QWEN, "rtx-5090, per_node: 4", "{tensor: 4}", SQUARE.format(1024)),
     "vllm-omni#3875, 32 GB at tensor 8": (QWEN, "rtx-5090, per_node: 8", "{tensor: 8}", SQUARE.format(1024)),
+    "xDiT#71, PixArt at 8192": (
+        "PixArt-alpha/PixArt-Sigma-XL-2-1024-MS",
+        "a100-sxm-80gb, per_node: 1",
+        "{}",
+        f"{SQUARE.format(8192)}, args: {{use_resolution_binning: false}}",
+    ),
     "vllm-omni#2464, 40 GB at tensor 8": (
         "black-forest-labs/FLUX.2-dev",
         "a100-sxm-40gb, per_node: 8",

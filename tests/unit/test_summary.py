@@ -133,3 +133,9 @@ def test_colour_and_width_are_the_terminals(cli, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b" not in cli(recipe).out
     assert os.environ["COLUMNS"] == "64"
+
+
+def test_many_replicas_are_one_number() -> None:
+    plan = plan_of("flux1-dev-tensor4", "devices.per_node=64", "parallel={data: 16, tensor: 4}")
+    plan["program"]["run"]["shares"] = [[0, 1, 2]] + [[0, 1]] * 255
+    assert any("pictures: 513 (3 on one, 2 on each of 255)" in line for line in summary_lines(plan))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from textwrap import wrap
 from typing import Any
 
@@ -60,7 +61,7 @@ def summary_lines(document: dict[str, Any], width: int = 80, colour: bool = Fals
     if "estimate" in document:
         texts.append(estimate_text(document["estimate"]))
     shares = [len(share) for share in document["program"]["run"]["shares"]]
-    texts.append(f"pictures: {sum(shares)}" + (f" ({', '.join(map(str, shares))})" if len(shares) > 1 else ""))
+    texts.append(f"pictures: {sum(shares)}" + (f" ({_say_shares(shares)})" if len(shares) > 1 else ""))
     for text in texts:
         lines += wrap(text, width, initial_indent="  ", subsequent_indent="    ")
     return lines
@@ -98,6 +99,14 @@ def _signs(document: dict[str, Any]) -> dict[str, str]:
         wanted += [letter for letter in name.upper() if letter.isascii() and letter.isalpha()]
         signs[name] = next((sign for sign in wanted if sign not in signs.values()), "?")
     return signs
+
+
+def _say_shares(shares: Sequence[int]) -> str:
+    """`3, 2, 2` of few replicas, `2 on each of 256` of many that are alike."""
+    if len(shares) <= MOST_BARS:
+        return ", ".join(map(str, shares))
+    runs = [(share, len(list(alike_ones))) for share, alike_ones in groupby(shares)]
+    return ", ".join(f"{share} on each of {count}" if count > 1 else f"{share} on one" for share, count in runs)
 
 
 def _parts(device: dict[str, Any], signs: dict[str, str]) -> list[Part]:

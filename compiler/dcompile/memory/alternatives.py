@@ -43,7 +43,7 @@ def alternatives(recipe: Recipe, facts: Facts, load: DeviceLoad, spare: float = 
     each = MOST_DEVICES if total is None else min(total // data, facts.devices.per_node or total)
     search = _Search(recipe, facts, spare, data, each)
     found: list[str] = []
-    if load.room_bytes is not None and load.weight_bytes <= load.room_bytes and not spare:
+    if load.room_bytes is not None and load.weight_bytes <= load.room_bytes:
         found += search.smaller_peaks(load)
     # Offloading takes no more devices than there are, and time that a placement on those there are does not take.
     if search.each == 1:
@@ -73,7 +73,8 @@ class _Search:
         return load.room_bytes is None or load.need_bytes + self.spare * (load.memory_bytes or 0) <= load.room_bytes
 
     def smaller_peaks(self, load: DeviceLoad) -> Iterator[str]:
-        """Where weights fit and activations do not: tiles for the autoencoder, one picture a call, fewer pixels."""
+        """Where weights fit and activations do not: tiles for the autoencoder, one picture a call, fewer pixels; the
+        last only where the job cannot do with what there is."""
         recipe, model = self.recipe, self.facts.model
         if load.peak == "vae":
             own = recipe.components.get("vae") or Component()
@@ -83,7 +84,7 @@ class _Search:
         if recipe.run.batch > 1 and self.fits(self.tried(run=recipe.run.model_copy(update={"batch": 1}))):
             yield "`batch: 1` fits"
         height, width = recipe.run.height, recipe.run.width
-        if load.row is not None or height is None or width is None:
+        if self.spare or load.row is not None or height is None or width is None:
             return
         step = max(model.tokens["spatial"], model.tokens.get("multiple", 1))
         for eighths in range(7, 1, -1):

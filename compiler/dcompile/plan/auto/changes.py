@@ -11,12 +11,17 @@ from dcompile.estimate.links import Network, collective_seconds, default_node_li
 from dcompile.facts import registry
 from dcompile.facts.links import known_links, known_node_links
 from dcompile.facts.resolve import Facts
+from dcompile.facts.types import HardwareFacts
 from dcompile.layout.nodes import Group
 from dcompile.layout.settings import has_own_shape, settings_of, size_can_be_given
 from dcompile.plan.auto.choose import Choice, choose
 from dcompile.plan.auto.ladders import LARGER
 from dcompile.recipe.model import Recipe
 
+LARGEST_BOX = 8
+"""Accelerators of the largest box that is common: more than that are on another node."""
+_MAKERS = {"nvlink": "sm", "xgmi": "gfx"}
+"""Links that only one maker's cards have, by how their names and those of its architectures begin."""
 MESSAGE_BYTES = 2**24
 """Links are ordered by an all-to-all of this size, about a FLUX.1 block's, over four devices."""
 
@@ -54,15 +59,18 @@ def changes(recipe: Recipe, facts: Facts) -> Iterator[Change]:
     def other(what: str, **changed: Any) -> Change:
         return _with(recipe, replace(facts, devices=replace(devices, **changed)), what)
 
-    if devices.nodes > 1:
-        for count in (devices.nodes + 1, devices.nodes - 1):
-            yield other(f"nodes: {count}", nodes=count)
-    if devices.per_node is not None and not is_mixed:
-        for count in (devices.per_node + 1, devices.per_node - 1):
-            if count:
-                yield other(f"per_node: {count}", per_node=count)
+    is_box = devices.nodes == 1
+    if not is_box or (devices.per_node or 0) >= LARGEST_BOX:
+        yield other(f"nodes: {devices.nodes + 1}", nodes=devices.nodes + 1)
+    if not is_box:
+        yield other(f"nodes: {devices.nodes - 1}", nodes=devices.nodes - 1)
+    if is_box and devices.per_node is not None and not is_mixed:
+        if devices.per_node < LARGEST_BOX:
+            yield other(f"per_node: {devices.per_node + 1}", per_node=devices.per_node + 1)
+        if devices.per_node > 1:
+            yield other(f"per_node: {devices.per_node - 1}", per_node=devices.per_node - 1)
     if (devices.total or 1) > 1:
-        for link in _near(devices.node[0].link, known_links(), lambda name: (name, Group.neighbours(4))):
+        for link in _near(devices.node[0].link, _links_of(devices.node), lambda name: (name, Group.neighbours(4))):
             node = tuple(replace(device, link=link) for device in devices.node)
             yield other(f"link: {link}", node=node, curves={})
     if devices.nodes > 1:
@@ -85,6 +93,19 @@ def changes(recipe: Recipe, facts: Facts) -> Iterator[Change]:
         high, wide = (side // 2 // step * step for side in (settings.height_px, settings.width_px))
         run = recipe.run.model_copy(update={"height": high, "width": wide})
         yield _with(recipe.model_copy(update={"run": run}), facts, f"{wide}x{high} pixels")
+
+
+def _links_of(node: tuple[HardwareFacts, ...]) -> tuple[str, ...]:
+    """The known links that a node's cards could have; its own in any case."""
+    made = tuple(device.architecture or "" for device in node)
+    makers = {
+        name: next((maker for link, maker in _MAKERS.items() if name.startswith(link)), "") for name in known_links()
+    }
+    return tuple(
+        name
+        for name, maker in makers.items()
+        if name == node[0].link or all(architecture.startswith(maker) for architecture in made)
+    )
 
 
 def _with(recipe: Recipe, facts: Facts, what: str) -> Change:

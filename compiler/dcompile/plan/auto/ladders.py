@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Any
 
 from dcompile.core.units import format_bytes
 from dcompile.facts import registry
 from dcompile.facts.resolve import DeviceFacts, Facts
 from dcompile.layout.settings import settings_of, size_can_be_given
-from dcompile.recipe.model import Component, Quantize, Recipe
+from dcompile.memory.host import host_memory_bytes
+from dcompile.recipe.model import Component, Devices, Quantize, Recipe
 
 MOST_DEVICES = 64
 """Devices of a node up to which more are looked for, and nodes."""
@@ -49,7 +51,7 @@ Ladder = tuple[Step, ...]
 
 def ladders(job: Job) -> tuple[Ladder, ...]:
     """Every ladder of a job that has a step, changes of the machine first."""
-    of_machine = (more_devices, more_nodes, larger_devices)
+    of_machine = (more_devices, more_nodes, larger_devices, more_host_memory)
     of_job = (tiles, fewer_a_call, fewer_frames, smaller_picture, eight_bit)
     return tuple(ladder for kind in (*of_machine, *of_job) if (ladder := kind(job)))
 
@@ -118,6 +120,24 @@ def larger_devices(job: Job) -> Ladder:
         for size in sorted(of_size)
         if size > LARGER * most
     )
+
+
+def more_host_memory(job: Job) -> Ladder:
+    """A host with more memory for what is offloaded, where the recipe says what it has."""
+    now = host_memory_bytes(job.recipe)
+    if now is None:
+        return ()
+    sizes = dict.fromkeys(ceil(now * factor / 2**30) for factor in (1.25, 1.5, 2, 3, 4, 6, 8, 12, 16))
+    return tuple(_with_host(f"{size}GiB") for size in sizes)
+
+
+def _with_host(size: str) -> Step:
+    def apply(job: Job) -> Job:
+        assert isinstance(job.recipe.devices, Devices)
+        devices = job.recipe.devices.model_copy(update={"host_memory": size})
+        return replace(job, recipe=job.recipe.model_copy(update={"devices": devices}))
+
+    return Step(f"`host_memory: {size}`", apply)
 
 
 def tiles(job: Job) -> Ladder:

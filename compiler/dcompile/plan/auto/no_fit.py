@@ -14,7 +14,7 @@ from itertools import combinations
 from dcompile.core.diagnostics import Diagnostic, Severity
 from dcompile.core.units import format_bytes
 from dcompile.facts.resolve import Facts
-from dcompile.memory.fit import exceeds
+from dcompile.memory.fit import exceeds, is_nearly_full
 from dcompile.plan.auto.bounds import Bounds
 from dcompile.plan.auto.candidates import Candidate, candidates
 from dcompile.plan.auto.judge import Judged, fullest_where_it_fits, tried, with_offload
@@ -83,11 +83,15 @@ def _both(facts: Facts, legal: list[Judged]) -> str:
 
 @dataclass
 class _Search:
-    """Looks for changes of a job; `judged` counts the plans that it has judged."""
+    """Looks for changes of a job; `judged` counts the plans that it has judged.
+
+    A plan may fill a device nearly to the brim, which the rules warn of, where a whole ladder gives none that does not.
+    """
 
     job: Job
     bounds: Bounds
     judged: int = field(default=0)
+    may_be_tight: bool = field(default=False)
 
     def plan(self, job: Job) -> str | None:
         """A plan that fits, the simplest of those with the fewest devices, with what its fullest device has; one that
@@ -114,31 +118,35 @@ class _Search:
     def _where_it_fits(self, job: Job, candidate: Candidate) -> str | None:
         self.judged += 1
         load = fullest_where_it_fits(job.recipe, job.facts, candidate)
-        return f"`{candidate.text}` ({fullness(load)})" if load is not None else None
+        if load is None or (is_nearly_full(load) and not self.may_be_tight):
+            return None
+        return f"`{candidate.text}` ({fullness(load)}{', nearly full' if is_nearly_full(load) else ''})"
 
     def without_forbidding_offload(self) -> Iterator[str]:
         """The plan that `auto` would choose if it might offload."""
         if self.bounds.may_offload:
             return
         free = replace(self.bounds, forbid=self.bounds.forbid - {"offload"})
-        plan = _Search(self.job, free).plan(self.job)
+        plan = _Search(self.job, free, may_be_tight=True).plan(self.job)
         if plan is not None:
             yield f"without `forbid: [offload]` it fits as {plan}"
 
     def first(self, ladder: Ladder, base: Job) -> tuple[Step, str] | None:
         """The smallest step of a ladder that makes a plan fit, by halves, and that plan."""
-        last = self.plan(ladder[-1].apply(base))
-        if last is None:
-            return None
-        low, high, found = 0, len(ladder) - 1, last
-        while low < high:
-            middle = (low + high) // 2
-            plan = self.plan(ladder[middle].apply(base))
-            if plan is None:
-                low = middle + 1
-            else:
-                high, found = middle, plan
-        return ladder[high], found
+        for self.may_be_tight in (False, True):
+            last = self.plan(ladder[-1].apply(base))
+            if last is None:
+                continue
+            low, high, found = 0, len(ladder) - 1, last
+            while low < high:
+                middle = (low + high) // 2
+                plan = self.plan(ladder[middle].apply(base))
+                if plan is None:
+                    low = middle + 1
+                else:
+                    high, found = middle, plan
+            return ladder[high], found
+        return None
 
     def single_changes(self, kinds: tuple[Ladder, ...]) -> Iterator[tuple[str, str]]:
         """The smallest change of each kind that makes a plan fit, by the first step of its ladder."""

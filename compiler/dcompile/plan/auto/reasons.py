@@ -42,7 +42,8 @@ def because(winner: Judged, judged: Sequence[Judged], facts: Facts) -> str:
     if winner.candidate.offloads:
         staying = [one for one in rank(fitting) if not one.candidate.offloads]
         if not staying:
-            parts.append("nothing fits without offloading")
+            if not all(one.candidate.offloads for one in judged):  # else the recipe asks for it
+                parts.append("nothing fits without offloading")
         elif staying[0].warns and not winner.warns:
             parts.append("without offloading nothing fits with room to spare")
         elif staying[0].seconds is not None:
@@ -102,4 +103,8 @@ def idle(winner: Judged, judged: Sequence[Judged], total: int) -> Iterator[Decis
         why = f"the best plan on more, `{larger[0].candidate.text}`: {lost(larger[0], winner)}"
     else:
         why = "no plan on more is legal and fits"
+    faster = min(larger, key=lambda one: one.time, default=winner)
+    if faster.time < winner.time and faster.warns:
+        share = f"would take {faster.time / winner.time:.0%} of the time"
+        why = f"{why}; `{faster.candidate.text}` {share}, but {lost(faster, winner)}"
     yield Decision("devices", f"{used} of {total}", why)

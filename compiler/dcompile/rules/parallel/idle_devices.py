@@ -26,14 +26,15 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
     if total is None or subject.splits.balanced or used >= total or not subject.splits.is_one_mesh:
         return
     spare = total // used
-    devices, each = subject.facts.devices, subject.splits.named_devices
+    devices, each, data = subject.facts.devices, subject.splits.named_devices, subject.splits.data
     nodes = layout_nodes(devices, subject.splits, each)
+    fewer = f"`nodes: {nodes.count}`" if nodes.count < devices.nodes else f"`per_node: {nodes.ranks_per_node * each}`"
+    hint = f"set {fewer}"
     if spare > 1:
-        hint = f"`data: {spare * subject.splits.data}` uses {spare * used} of them"
-    elif nodes.count < devices.nodes:
-        hint = f"set `nodes: {nodes.count}`"
-    else:
-        hint = f"set `per_node: {nodes.ranks_per_node * each}`"
+        busy = min(spare, len(subject.facts.rows) // data)  # replicas that have a picture to make
+        count = busy if busy > 1 else spare
+        uses = f"`data: {count * data}` uses {count * used} of them"
+        hint = uses if busy > 1 else f"{uses} where there is a picture for each; else set {fewer}"
     where = subject.given("parallel") or subject.given("devices")
     yield warning("DC408", f"the plan uses {used} of {total} devices", hint, where)
 
