@@ -22,6 +22,7 @@ def test_a_tensor_answers_with_its_logical_device() -> None:
         assert torch.zeros_like(made).device == ONE
         assert host.to("cpu:0").device == ZERO
         assert host.to(made).device == ONE
+        assert torch.ones(2, device=ZERO).type_as(made).device == ONE  # `to` with another tensor's dtype and device
         assert made.cpu().device == torch.device("cpu")
         assert host.device == torch.device("cpu")
 

@@ -75,9 +75,12 @@ def is_told_by_failure_only(code: str, recipe: dict[str, Any]) -> bool:
     """Whether a run that is the same says nothing against a refusal.
 
     The length of Qwen-Image's text is that of the prompts' tokens, which no rule can count: whether its mask survives
-    uneven Ulysses (DC416), and whether a degree divides it (DC403), some prompts happen to fit.
+    uneven Ulysses (DC416), and whether a degree divides it (DC403), some prompts happen to fit. So it is with
+    those that Kandinsky 5 has in one call (DC414).
     """
-    return code in ONLY_A_FAILURE_TELLS or (code in ("DC403", "DC416") and recipe["model"]["path"] == "qwen-image")
+    name = recipe["model"]["path"]
+    may_fit = (code in ("DC403", "DC416") and name == "qwen-image") or (code == "DC414" and "kandinsky" in name)
+    return code in ONLY_A_FAILURE_TELLS or may_fit
 
 
 @dataclass(frozen=True)

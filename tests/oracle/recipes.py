@@ -185,6 +185,8 @@ def _component_split(draw: random.Random, family: Family, parallel: Recipe) -> N
 def _run(draw: random.Random, family: Family) -> Recipe:
     count = draw.choice((1, 2, 2, 3))
     run: Recipe = {"prompts": draw.sample(PROMPTS, count)}
+    if family.images:
+        run["images"] = list(family.images)
     run["height"], run["width"] = draw.choice(family.sizes)
     frames = draw.choice(family.frames)
     if frames is not None:

@@ -6,6 +6,7 @@ import os
 import tempfile
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -75,15 +76,18 @@ def _rank(plan: dict[str, Any], root: Path, rank: int, folder: Path) -> Made:
 
 
 def capture_latents(pipeline: Any) -> list[np.ndarray]:
-    """A list to which every step of the scheduler appends the latents that it made."""
-    captured: list[np.ndarray] = []
-    plain_step = pipeline.scheduler.step
+    """A list to which every step of the scheduler appends the latents that it made.
 
-    def step(*args: Any, **kwargs: Any) -> Any:
-        result = plain_step(*args, **kwargs)
+    Copies of the scheduler append too: LTX-2 steps the sound by one, after the video.
+    """
+    captured: list[np.ndarray] = []
+    plain = type(pipeline.scheduler)
+
+    def step(scheduler: Any, *args: Any, **kwargs: Any) -> Any:
+        result = plain.step(scheduler, *args, **kwargs)
         latents: torch.Tensor = result[0] if isinstance(result, tuple) else result.prev_sample
         captured.append(latents.detach().cpu().float().numpy())
         return result
 
-    pipeline.scheduler.step = step
+    pipeline.scheduler.__class__ = type(plain.__name__, (plain,), {"step": wraps(plain.step)(step)})
     return captured

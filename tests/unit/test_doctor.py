@@ -117,6 +117,11 @@ def test_extras_that_a_plan_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     monkeypatch.setattr(environment.importlib.util, "find_spec", lambda name: name != "ftfy" or None)
     assert environment.missing_packages({"program": program}) == ["dcompile[video]"]
+    # Qwen's processor sees videos too, and transformers loads it with torchvision only, which no extra brings.
+    program["pipeline"]["class"] = "QwenImageEditPipeline"
+    monkeypatch.setattr(environment.importlib.util, "find_spec", lambda name: name != "torchvision" or None)
+    assert environment.missing_packages({"program": program}) == ["torchvision"]
+    program["pipeline"]["class"] = "WanImageToVideoPipeline"
     # What no extra brings is named by itself.
     program["pipeline"]["scheduler"] = {"class": "EulerDiscreteScheduler", "use_beta_sigmas": True}
     monkeypatch.setattr(environment.importlib.util, "find_spec", lambda name: name not in ("ftfy", "scipy") or None)

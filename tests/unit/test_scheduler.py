@@ -5,7 +5,9 @@ import sys
 from pathlib import Path
 
 from dcompile.driver import compile_recipe
+from dcompile.facts.registry import known_models, load_model
 from dcompile.facts.schedulers import known_schedulers, scheduler_facts
+from dcompile.rules.parallel.scheduler_misfit import misfit
 
 RECIPE = Path(__file__).resolve().parents[2] / "recipes" / "flux1-dev-tensor4.yaml"
 
@@ -64,3 +66,9 @@ def test_schedulers_are_read_only_where_a_recipe_needs_them() -> None:
         f"assert compile_recipe(Path({str(RECIPE)!r})).is_valid; assert schedulers._table.cache_info().currsize == 0"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_every_known_model_can_use_its_own_scheduler() -> None:
+    models = [load_model(name) for name in known_models()]
+    reasons = {model.id: misfit(str(model.scheduler["class"]), model, {}) for model in models}
+    assert {name: reason for name, reason in reasons.items() if reason is not None} == {}

@@ -90,7 +90,7 @@ NOT_FIXED: dict[str, str] = {
     "DC314": "the class has to be asked where its library is installed",
     "DC315": "the machine or the recipe has to change",
     "DC316": _FILES,
-    "DC318": "a smaller size, or another model",
+    "DC318": "a smaller size, another length of text, or another model",
     "DC319": _FILES,
     "DC330": "the picture has to be named, or another pipeline chosen",
     "DC360": _FILES,

@@ -16,30 +16,40 @@ def pipeline_needs(cls: Any) -> dict[str, Any]:
     """What a pipeline class uses of its scheduler, beside what every scheduler has.
 
     Returns:
-        `attributes`: names on the scheduler, used without asking for them first. `set_timesteps`, `step`: arguments
-        that every call passes by name; `step_arguments`: those that it passes by place. `flow_guard`: `sigmas` are
+        `attributes`: names on the scheduler, used without asking for them first; `attributes_with`: those that are
+        used only where an argument of the call, which is off by default, is on. `set_timesteps`, `step`: arguments
+        that every call passes by name; `step_arguments`: those that it passes by place, and `step_arguments_of` those
+        for a class that has a call of its own. `flow_guard`: `sigmas` are
         not passed where the scheduler's `use_flow_sigmas` is on. `mu_guard`: `mu` is passed where
         `use_dynamic_shifting` is on, and not otherwise. `hands_generator`: `step` gets the call's generator.
     """
     attributes: set[str] = set()
+    attributes_with: dict[str, set[str]] = {}
     passes: set[str] = set()
     steps: list[tuple[int, set[str]]] = []
+    own_steps: dict[str, int] = {}
     hands_generator = flow_guard = asks_dynamic = False
     for method in _methods(cls):
         tree = source_tree(method)
-        guarded, conditional = _guarded(tree), _conditional(tree)
+        guarded, conditional, switched = _guarded(tree), _conditional(tree), _switched(tree)
+        of_class = _of_one_class(tree)
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant):
                 flow_guard |= node.value == "use_flow_sigmas"
                 asks_dynamic |= node.value == "use_dynamic_shifting"
             if isinstance(node, ast.Attribute) and _is_scheduler(node.value) and node not in conditional:
-                attributes |= {node.attr} - guarded
+                switch = switched.get(node)
+                (attributes if switch is None else attributes_with.setdefault(switch, set())).update(
+                    {node.attr} - guarded
+                )
             if not isinstance(node, ast.Call):
                 continue
             named = {keyword.arg for keyword in node.keywords if keyword.arg}
             passed = {k.arg for k in node.keywords if k.arg and k.arg != "timesteps" and _is_set(tree, k.value)}
             if _is_method(node, "step"):
-                if not any(isinstance(argument, ast.Starred) for argument in node.args):
+                if node in of_class:
+                    own_steps[of_class[node]] = len(node.args)
+                elif not any(isinstance(argument, ast.Starred) for argument in node.args):
                     steps.append((len(node.args), named))
                 hands_generator |= "generator" in named or any(keyword.arg is None for keyword in node.keywords)
             elif _is_method(node, "set_timesteps") or (
@@ -49,9 +59,13 @@ def pipeline_needs(cls: Any) -> dict[str, Any]:
     common = set.intersection(*(names for _, names in steps)) if steps else set()
     return {
         "attributes": sorted(attributes - {"config"}),
+        "attributes_with": {
+            switch: sorted(names - attributes) for switch, names in attributes_with.items() if names - attributes
+        },
         "set_timesteps": sorted(passes - {"num_inference_steps", "device"}),
         "step": sorted(common - {"return_dict"}),
         "step_arguments": min((count for count, _ in steps), default=3),
+        "step_arguments_of": own_steps,
         "flow_guard": flow_guard,
         "mu_guard": asks_dynamic and "mu" not in passes,
         "hands_generator": hands_generator,
@@ -108,6 +122,44 @@ def _conditional(tree: ast.AST) -> set[ast.AST]:
     for node in ast.walk(tree):
         if isinstance(node, (ast.If, ast.IfExp)) and any(_is_scheduler(part) for part in ast.walk(node.test)):
             found |= set(ast.walk(node)) - set(ast.walk(node.test))
+    return found
+
+
+def _of_one_class(tree: ast.AST) -> dict[ast.AST, str]:
+    """What runs only where the scheduler is of a class that the method asks for, with the class's name."""
+    found: dict[ast.AST, str] = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.If):
+            continue
+        is_not = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
+        test = node.test.operand if isinstance(node.test, ast.UnaryOp) else node.test
+        if (
+            isinstance(test, ast.Call)
+            and last_name(test.func) == "isinstance"
+            and _is_scheduler(test.args[0])
+            and (name := last_name(test.args[1])) is not None
+        ):
+            found |= {part: name for inner in (node.orelse if is_not else node.body) for part in ast.walk(inner)}
+    return found
+
+
+def _switched(tree: ast.AST) -> dict[ast.AST, str]:
+    """What runs only where an argument is on that is off by default, with the argument's name."""
+    signatures = [node.args for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    off = {
+        argument.arg
+        for signature in signatures
+        for argument, default in zip(reversed(signature.args), reversed(signature.defaults), strict=False)
+        if isinstance(default, ast.Constant) and default.value is False
+    }
+    found: dict[ast.AST, str] = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.If):
+            continue
+        tests = node.test.values if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.And) else None
+        names = {last_name(test) for test in tests or [node.test] if isinstance(test, ast.Name)} & off
+        if names:
+            found |= {part: str(min(filter(None, names))) for inner in node.body for part in ast.walk(inner)}
     return found
 
 

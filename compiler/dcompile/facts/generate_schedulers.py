@@ -45,7 +45,14 @@ def describe_schedulers(pipelines: list[str]) -> dict[str, Any]:
     for need in needs.values():
         if need not in profiles:
             profiles.append(need)
-    used = sorted({name for need in profiles for name in need["attributes"]})
+    used = sorted(
+        {
+            name
+            for need in profiles
+            for names in (need["attributes"], *need["attributes_with"].values())
+            for name in names
+        }
+    )
     classes, missing = {}, _missing()
     for name in sorted({name for name in dir(diffusers) if name.endswith("Scheduler")} - set(missing)):
         cls = getattr(diffusers, name)

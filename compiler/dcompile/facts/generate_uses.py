@@ -49,7 +49,7 @@ def describe_uses() -> dict[str, Any]:
 
 
 def describe_use(cls: Any) -> dict[str, Any]:
-    """What one class is built from and what it does with an input picture; `modules` are others that a call imports.
+    """What one class is built from and what it does with an input picture; `modules` are others that a run imports.
 
     `components`: name to the classes that its constructor names (none where it names no class of a library);
     `optional`: those that it can do without; `settings`: the constructor's other arguments. `channels`: the latents
@@ -88,7 +88,10 @@ def describe_use(cls: Any) -> dict[str, Any]:
         "channels": channels,
         "pictures": pictures,
         "size_from": size_from,
-        "modules": ["ftfy"] if _cleans_text(cls) else [],
+        "modules": [
+            *(["ftfy"] if _cleans_text(cls) else []),
+            *(["torchvision"] if any(_sees_videos(parameters[name].annotation) for name in required) else []),
+        ],
         "strength": strength[1] if strength else None,
         "strength_floors": floors,
     }
@@ -98,6 +101,12 @@ def _cleans_text(cls: Any) -> bool:
     """Whether the pipeline fails without ftfy: it imports that where it is there, and calls it in any case."""
     source = inspect.getsource(inspect.getmodule(cls) or cls)
     return bool(re.search(r"def basic_clean\(text\):\n    text = ftfy\.fix_text", source))
+
+
+def _sees_videos(annotation: Any) -> bool:
+    """Whether a component is a processor of videos too, though it may be given text alone: transformers makes that part
+    of it with torchvision only, and does not load the processor without."""
+    return inspect.isclass(annotation) and "video_processor" in inspect.signature(annotation.__init__).parameters
 
 
 def _classes(annotation: Any) -> list[str]:

@@ -61,17 +61,21 @@ class Needs:
     """What a pipeline class asks of its scheduler.
 
     Attributes:
-        attributes: names that it uses without asking for them first.
-        set_timesteps, step: arguments that it passes by name; `step_arguments` are passed by place.
+        attributes: names that it uses without asking for them first; `attributes_with`: those that it uses only where
+            an argument of its call is on.
+        set_timesteps, step: arguments that it passes by name; `step_arguments` are passed by place, and to a class that
+            has a call of its own those of `step_arguments_of`.
         flow_guard: it passes no `sigmas` where the scheduler's `use_flow_sigmas` is on.
         mu_guard: it passes `mu` only where the scheduler's `use_dynamic_shifting` is on.
         hands_generator: `step` gets the call's generator where it takes one.
     """
 
     attributes: list[str]
+    attributes_with: dict[str, list[str]]
     set_timesteps: list[str]
     step: list[str]
     step_arguments: int
+    step_arguments_of: dict[str, int]
     flow_guard: bool
     mu_guard: bool
     hands_generator: bool

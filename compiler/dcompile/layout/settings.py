@@ -27,7 +27,8 @@ class Settings:
     """The numbers that shapes follow from. `chosen` names those that the recipe left open; `height_px`, `width_px` and
     `frames` are those that the pipeline makes, `frames` None for pictures.
 
-    `asked_px` are height and width of the call, which FLUX.1 Kontext changes. `steps` are asked for and `run_steps` are
+    `asked_px` and `asked_frames` are those of the call: FLUX.1 Kontext changes the size, and LTX-2 makes as much sound
+    as the frames that it is asked for would take, and fewer frames. `steps` are asked for and `run_steps` are
     run: fewer where the pipeline starts from a picture, more where it makes a clip in chunks. `picture_sizes` are
     height and width of the input pictures, `reference_tokens` what they add to the sequence, and `seen_tokens` what
     they add to the text (`text_tokens` has them). `sequences` are the lengths of image or video tokens that a denoiser
@@ -42,6 +43,7 @@ class Settings:
     batch: int
     run_steps: int
     asked_px: tuple[int, int]
+    asked_frames: int | None
     sequences: tuple[int, ...]
     picture_sizes: tuple[tuple[int, int], ...] = ()
     reference_tokens: int = 0
@@ -79,7 +81,8 @@ def settings_of(recipe: Recipe, facts: Facts) -> Settings:
     height, width = pictures.made_size(model, run.args.get("max_area"), height, width)
     steps = value("steps", run.steps, 28)
     seen = pictures.seen_tokens(model, sizes)
-    made = clips.clip_frames(model, run.args, value("frames", run.frames, 81)) if is_video else None
+    asked_frames = value("frames", run.frames, 81) if is_video else None
+    made = None if asked_frames is None else clips.clip_frames(model, run.args, asked_frames)
     chunk = clips.chunk_of(model, run.args)
     run_steps = pictures.run_steps(recipe, model, steps) if sizes else steps
     if chunk is not None and made is not None:
@@ -95,6 +98,7 @@ def settings_of(recipe: Recipe, facts: Facts) -> Settings:
         batch=run.batch,
         run_steps=run_steps,
         asked_px=asked,
+        asked_frames=asked_frames,
         sequences=tuple(length + references for length in lengths),
         picture_sizes=sizes,
         reference_tokens=references,

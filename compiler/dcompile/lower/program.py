@@ -165,8 +165,8 @@ def _run(plan: Plan) -> dict[str, Any]:
         "width": settings.asked_px[1],
         "num_inference_steps": settings.steps,
     }
-    if settings.frames is not None:
-        call["num_frames"] = settings.frames
+    if settings.asked_frames is not None:
+        call["num_frames"] = settings.asked_frames
     for key in ("guidance", "true_cfg"):
         value = getattr(run, key)
         if value is not None:

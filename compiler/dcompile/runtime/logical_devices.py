@@ -21,7 +21,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from dcompile.runtime.errors import RunError
 
 HOST = torch.device("cpu")
-_MOVES = {torch.Tensor.to, torch.Tensor.cpu, torch.Tensor.copy_}
+_MOVES = {torch.Tensor.to, torch.Tensor.type_as, torch.Tensor.cpu, torch.Tensor.copy_}
 _INDEXING = {torch.Tensor.__getitem__, torch.Tensor.__setitem__, torch.Tensor.index_put_, torch.Tensor.index_select}
 _ASKS_ABOUT = {torch._has_compatible_shallow_copy_type, torch.Tensor.is_same_size}
 _TO_NUMPY = {torch.Tensor.numpy, torch.Tensor.__array__}

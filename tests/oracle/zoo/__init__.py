@@ -6,18 +6,25 @@ from pathlib import Path
 
 from . import lora
 from .chroma import CHROMA
+from .chronoedit import CHRONOEDIT
+from .cogvideox import COGVIDEOX, COGVIDEOX_TABLE
 from .family import Family
 from .flux import FLUX
 from .flux2 import FLUX2
-from .ltx import LTX
+from .helios import HELIOS
+from .hunyuan_video import HUNYUAN_VIDEO
+from .kandinsky5_video import KANDINSKY5_VIDEO
+from .ltx import LTX, LTX_CONDITION
+from .ltx2 import LTX2
 from .lumina2 import LUMINA2
-from .parts import PROMPTS
+from .mochi import MOCHI
+from .parts import PROMPTS, draw
 from .pixart import PIXART
 from .qwen_image import QWEN_IMAGE
 from .sana import SANA
 from .sd3 import SD3
 from .sdxl import SDXL
-from .wan import WAN, WAN_TWO
+from .wan import WAN, WAN_EXPANDED, WAN_SEEING, WAN_TWO, WAN_VACE
 from .z_image import Z_IMAGE
 
 __all__ = ["FAMILIES", "FIRST", "PROMPTS", "Family", "save_all"]
@@ -27,6 +34,8 @@ FAMILIES: dict[str, Family] = {
     for family in (
         *(FLUX, FLUX2, QWEN_IMAGE, WAN, WAN_TWO, LTX, SD3, SDXL),
         *(CHROMA, Z_IMAGE, SANA, PIXART, LUMINA2),
+        *(CHRONOEDIT, HELIOS, HUNYUAN_VIDEO, COGVIDEOX, COGVIDEOX_TABLE, MOCHI),
+        *(LTX2, LTX_CONDITION, WAN_SEEING, WAN_VACE, WAN_EXPANDED, KANDINSKY5_VIDEO),
     )
 }
 FIRST = ("flux", "flux2", "qwen-image", "wan", "wan-two", "ltx", "sd3", "sdxl")
@@ -35,6 +44,7 @@ FIRST = ("flux", "flux2", "qwen-image", "wan", "wan-two", "ltx", "sd3", "sdxl")
 
 def save_all(root: Path, names: tuple[str, ...] = tuple(FAMILIES)) -> None:
     """Saves the pipelines that are not there yet as `root/<family>`, and adapters for them as `root/<family>-lora`."""
+    draw(root)
     for name in names:
         folder = root / name
         if not (folder / "model_index.json").is_file():

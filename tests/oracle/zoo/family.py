@@ -14,6 +14,11 @@ UNEVEN: dict[str, Any] = {"context": {"ulysses": 2, "uneven": True}}
 UNEVEN_RING: dict[str, Any] = {"context": {"ring": 3, "uneven": True}}
 
 
+def offloaded(*names: str) -> dict[str, Any]:
+    """A `parallel` section with components that come to their device only to be called."""
+    return {"components": {name: {"offload": "model"} for name in names}}
+
+
 @dataclass(frozen=True)
 class Family:
     """One tiny pipeline.
@@ -38,6 +43,8 @@ class Family:
         branches: the piece of the `run` section that has two branches made.
         text_length: the length of its text there.
         noise: the scheduler with noise at each step; None where its pipeline can use none.
+        images: names of input pictures that lie beside the pipelines (`parts.draw`).
+        plans: the `parallel` sections that it is asked about there, instead of what every family goes through.
     """
 
     name: str
@@ -61,3 +68,5 @@ class Family:
     branches: dict[str, Any] = field(default_factory=lambda: {"true_cfg": 2.0, "negative_prompt": "green tree"})
     text_length: int = 12
     noise: dict[str, Any] | None = field(default_factory=lambda: {"stochastic_sampling": True})
+    images: tuple[str, ...] = ()
+    plans: tuple[dict[str, Any], ...] | None = None

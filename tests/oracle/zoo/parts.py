@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from diffusers import AutoencoderKL
+from diffusers import AutoencoderKL, AutoencoderKLWan
+from PIL import Image
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from torch import nn
 from transformers import (
+    CLIPImageProcessor,
     CLIPTextConfig,
     CLIPTextModel,
     CLIPTextModelWithProjection,
     CLIPTokenizer,
+    CLIPVisionConfig,
+    CLIPVisionModel,
+    CLIPVisionModelWithProjection,
     Gemma2Config,
     Gemma2Model,
     GemmaTokenizer,
@@ -27,6 +34,9 @@ from transformers import (
 )
 
 WIDTH = 64
+SEEN = 32
+"""Width of the encoder of pictures."""
+PICTURE = "panda.png"
 WORDS = ["red", "apple", "panda", "face", "slice", "of", "pizza", "green", "tree"]
 PROMPTS = ["red apple", "panda face", "slice of pizza", "green tree", "red face"]
 
@@ -39,6 +49,12 @@ def randomise(module: nn.Module, seed: int) -> None:
         one_dimensional = parameter.dim() < 2
         centre = 1.0 if one_dimensional and "norm" in name and "bias" not in name else 0.0
         parameter.data = centre + noise * (0.1 if one_dimensional else max(1, parameter[0].numel()) ** -0.5)
+
+
+def draw(root: Path) -> None:
+    """Writes the input picture."""
+    pixels = np.random.default_rng(1).integers(0, 255, (9, 12, 3), dtype=np.uint8)
+    Image.fromarray(pixels).resize((48, 40), Image.Resampling.BICUBIC).save(root / PICTURE)
 
 
 def clip_tokenizer() -> CLIPTokenizer:
@@ -69,13 +85,13 @@ TEMPLATE = (
 """Qwen-Image's prompt (diffusers 0.42.1, `pipeline_qwenimage.py`); its first 34 tokens are cut off again."""
 
 
-def _byte_level(special: list[str]) -> Tokenizer:
+def _byte_level(special: list[str], *texts: str) -> Tokenizer:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = trainers.BpeTrainer(
         vocab_size=800, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
     )
-    tokenizer.train_from_iterator([TEMPLATE, *(f" {word}" for word in WORDS), *WORDS] * 2, trainer)
+    tokenizer.train_from_iterator([TEMPLATE, *texts, *(f" {word}" for word in WORDS), *WORDS] * 2, trainer)
     return tokenizer
 
 
@@ -87,9 +103,9 @@ def qwen_tokenizer() -> Qwen2Tokenizer:
     return tokenizer
 
 
-def byte_tokenizer() -> PreTrainedTokenizerFast:
-    """A byte-level tokenizer without a model's own class."""
-    tokenizer = _byte_level(["<unk>", "<pad>"])
+def byte_tokenizer(*texts: str) -> PreTrainedTokenizerFast:
+    """A byte-level tokenizer without a model's own class; the words of the texts are tokens of it."""
+    tokenizer = _byte_level(["<unk>", "<pad>"], *texts)
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", pad_token="<pad>")
 
 
@@ -120,7 +136,7 @@ def gemma_encoder(tokenizer: GemmaTokenizer, width: int) -> Gemma2Model:
     )
 
 
-def clip_encoder(tokenizer: CLIPTokenizer, *, projected: bool = False) -> Any:
+def clip_encoder(tokenizer: CLIPTokenizer, *, projected: bool = False, positions: int = 16) -> Any:
     """A CLIP text encoder of two layers and four heads."""
     config = CLIPTextConfig(
         vocab_size=len(tokenizer),
@@ -129,12 +145,31 @@ def clip_encoder(tokenizer: CLIPTokenizer, *, projected: bool = False) -> Any:
         projection_dim=WIDTH,
         num_hidden_layers=2,
         num_attention_heads=4,
-        max_position_embeddings=16,
+        max_position_embeddings=positions,
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
     return (CLIPTextModelWithProjection if projected else CLIPTextModel)(config)
+
+
+def vision_encoder(*, projected: bool = False) -> Any:
+    """A CLIP encoder of pictures, of two layers and four heads, which makes five tokens."""
+    config = CLIPVisionConfig(
+        hidden_size=SEEN,
+        intermediate_size=2 * SEEN,
+        projection_dim=SEEN,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        image_size=16,
+        patch_size=8,
+    )
+    return (CLIPVisionModelWithProjection if projected else CLIPVisionModel)(config)
+
+
+def vision_processor() -> CLIPImageProcessor:
+    """What makes a picture fit for `vision_encoder`."""
+    return CLIPImageProcessor(size={"shortest_edge": 16}, crop_size={"height": 16, "width": 16})
 
 
 def t5_encoder(tokenizer: T5TokenizerFast, layers: int = 2, width: int = WIDTH) -> T5EncoderModel:
@@ -180,6 +215,13 @@ def autoencoder(latent_channels: int = 4, levels: int = 2, **settings: Any) -> A
         norm_num_groups=8,
         sample_size=32,
         **own,
+    )
+
+
+def wan_autoencoder() -> AutoencoderKLWan:
+    """An autoencoder of videos: eight pixels on the side of a latent, four frames."""
+    return AutoencoderKLWan(
+        base_dim=8, z_dim=16, dim_mult=[1, 1, 1, 1], num_res_blocks=1, temperal_downsample=[False, True, True]
     )
 
 

@@ -18,13 +18,12 @@ from .parts import qwen_tokenizer, randomise, soften
 WIDTH = 32
 
 
-def save(folder: Path) -> Path:
-    """Saves the pipeline."""
-    tokenizer = qwen_tokenizer()
-    text_encoder = Qwen2_5_VLForConditionalGeneration(
+def qwen_encoder(vocabulary: int) -> Qwen2_5_VLForConditionalGeneration:
+    """A Qwen2.5-VL of two layers and four heads that share two of keys; it sees pictures too."""
+    return Qwen2_5_VLForConditionalGeneration(
         Qwen2_5_VLConfig(
             text_config={
-                "vocab_size": len(tokenizer),
+                "vocab_size": vocabulary,
                 "hidden_size": WIDTH,
                 "intermediate_size": 2 * WIDTH,
                 "num_hidden_layers": 2,
@@ -43,6 +42,12 @@ def save(folder: Path) -> Path:
             },
         )
     )
+
+
+def save(folder: Path) -> Path:
+    """Saves the pipeline."""
+    tokenizer = qwen_tokenizer()
+    text_encoder = qwen_encoder(len(tokenizer))
     transformer = QwenImageTransformer2DModel(
         in_channels=64,
         out_channels=16,

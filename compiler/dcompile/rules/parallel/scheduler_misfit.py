@@ -43,18 +43,44 @@ MOST_NAMED = 5
 def check(subject: Subject) -> Iterator[Diagnostic]:
     own, model = subject.recipe.model.scheduler, subject.facts.model
     asked = [name for name in _SCHEDULES if subject.recipe.run.args.get(name) is not None]
-    if own is None and not asked:
+    # A known model's own scheduler fits its own pipeline, which `tests/unit/test_scheduler.py` sees to.
+    recipe = subject.recipe
+    is_elsewhere = recipe.model.pipeline is not None or recipe.run.task is not None or recipe.model.path is not None
+    if own is None and not asked and not is_elsewhere:
         return
     if own is not None and own.class_ is not None and own.class_ not in known_schedulers():
         return  # DC440 is the cause
     name = str((own.class_ if own is not None else None) or model.scheduler.get("class", ""))
     given = (own.model_extra or {}) if own is not None else {}
+    needs = pipeline_needs(model.pipeline)
     reason = misfit(name, model, given)
+    if reason is None and needs is not None:
+        for switch, names in needs.attributes_with.items():
+            if subject.recipe.run.args.get(switch):
+                yield from _switched(subject, name, switch, names)
     if reason is None:
         yield from _schedules(subject, name, given, asked)
         return
-    path = ("model", "scheduler", "class" if own is not None and own.class_ is not None else next(iter(given), ""))
-    yield error("DC442", f"{model.pipeline} cannot use {name}: {reason}", _hint(name, model, given), path)
+    hint = _hint(name, model, given)
+    if own is None:
+        asks = subject.given("model", "pipeline") if recipe.model.pipeline is not None else subject.given("run", "task")
+        path = asks if len(asks) > 1 else subject.given("model", "path")
+        message = f"{model.pipeline} cannot use the model's own {name}: {reason}"
+        yield error("DC442", message, f"under `scheduler` of `model`, {hint}", path)
+        return
+    path = ("model", "scheduler", "class" if own.class_ is not None else next(iter(given), ""))
+    yield error("DC442", f"{model.pipeline} cannot use {name}: {reason}", hint, path)
+
+
+def _switched(subject: Subject, name: str, switch: str, attributes: list[str]) -> Iterator[Diagnostic]:
+    """What an argument of the call has the pipeline read of its scheduler."""
+    model, facts = subject.facts.model, scheduler_facts(name)
+    missing = [attribute for attribute in attributes if facts is not None and attribute not in facts.attributes]
+    if missing:
+        own = model.scheduler.get("class")
+        message = f"`{switch}` needs the scheduler's `{missing[0]}`, which {name} does not have"
+        hint = f"use {own}, the model's own, or leave `{switch}` out"
+        yield error("DC442", message, hint, ("run", "args", switch))
 
 
 def _schedules(subject: Subject, name: str, given: dict[str, Any], asked: list[str]) -> Iterator[Diagnostic]:
@@ -88,11 +114,11 @@ def misfit(name: str, model: ModelFacts, given: dict[str, Any]) -> str | None:
     if facts is None or needs is None:
         return None
     settings = effective_settings(facts, model, given)
-    missing = None if name == model.scheduler.get("class") else _missing(facts, needs)
+    missing = None if name == model.scheduler.get("class") else _missing(name, facts, needs)
     return missing or _refused(facts, needs, settings) or _misread(facts, model, settings)
 
 
-def _missing(facts: SchedulerFacts, needs: Needs) -> str | None:
+def _missing(class_name: str, facts: SchedulerFacts, needs: Needs) -> str | None:
     """What the pipeline's code uses and the class does not have."""
     for name in needs.attributes:
         if name not in facts.attributes:
@@ -104,7 +130,8 @@ def _missing(facts: SchedulerFacts, needs: Needs) -> str | None:
         for name in passed:
             if name not in taken and "kwargs" not in taken:
                 return f"the pipeline gives `{name}` to its `{method}`, which does not take it"
-    if facts.step_required > needs.step_arguments + len(needs.step):
+    given = needs.step_arguments_of.get(class_name, needs.step_arguments)
+    if facts.step_required > given + len(needs.step):
         return "its `step` needs more than the pipeline gives"
     return None
 
