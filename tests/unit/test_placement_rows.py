@@ -161,11 +161,12 @@ def test_frames_are_those_that_the_pipeline_makes(model: str, asked: int, made: 
     assert made_frames(load_model(model).tokens, asked) == made
 
 
-def test_the_call_asks_for_the_frames_that_are_made(tmp_path: Path) -> None:
+def test_the_call_asks_for_the_frames_that_the_recipe_asks_for(tmp_path: Path) -> None:
+    """As a script would: LTX-2 makes its sound, and with it the video, by the length that was asked for."""
     text = f"version: 1\nmodel: {{id: {WAN}}}\ndevices: {{gpu: l40s}}\nrun: {{prompts: [a], frames: 80}}\n"
     plan = compiled(tmp_path, text).plan_json
     assert plan is not None
-    assert plan["program"]["run"]["call"]["num_frames"] == 81
+    assert plan["program"]["run"]["call"]["num_frames"] == 80
 
 
 ROWS = '{"prompt": "a"}\n{"prompt": "b", "width": 2048, "height": 1536}\n{"prompt": "c", "width": 512}\n'
