@@ -29,6 +29,12 @@ def test_a_named_card_with_less_than_it_has(compiled: Callable) -> None:
         ("{gpus: [l40s, l4], memory: [40GiB]}", "DC407", ("devices", "memory"), "1 sizes, and `gpus` names 2"),
         ("{gpus: [l40s, l4], memory: [40GiB, 20GiB, 1GiB]}", "DC407", ("devices", "memory"), "3 sizes"),
         ("{kind: cuda, per_node: 3, memory: [40GiB, 20GiB]}", "DC407", ("devices", "memory"), "names 2 devices"),
+        ("{kind: cuda, memory: [40GiB, 20GiB], ids: [1]}", "DC407", ("devices", "ids"), "the sizes of 2 devices"),
+        ("{gpu: l40s, memory: [40GiB, 30GiB], ids: [1]}", "DC407", ("devices", "ids"), "`ids` names 1 device, "),
+        ("{gpus: [l40s, l4], ids: [1]}", "DC407", ("devices", "ids"), "1 device, and `gpus` names 2 devices"),
+        ("{gpus: [l40s], ids: [1, 2]}", "DC407", ("devices", "ids"), "2 devices, and `gpus` names 1 device"),
+        ("{gpu: l40s, per_node: 2, ids: [1]}", "DC407", ("devices", "ids"), "`per_node` is 2"),
+        ("{gpus: [l40s, l4], per_node: 1}", "DC407", ("devices", "gpus"), "`per_node` is 1"),
         ("{kind: cuda, memory: [20GiB, 0GiB]}", "DC205", ("devices", "memory", 1), "more than 0"),
     ],
 )
@@ -44,3 +50,78 @@ def test_ranks_with_equal_shares_are_told_what_stays_unused(compiled: Callable) 
     found = compiled(FLUX + "devices: {kind: cuda, memory: [80GiB, 60GiB]}\nparallel: {tensor: 2}").diagnostics
     assert [item.code for item in found] == ["DC605"]
     assert "20.00 GiB of `cuda of 80GiB` stay unused" in found[0].message
+
+
+def test_what_of_a_list_the_ids_ask_for_is_proposed(compiled: Callable) -> None:
+    found = compiled(FLUX + "devices: {gpus: [l40s, l4], ids: [1]}\nparallel: auto").diagnostics
+    assert [item.code for item in found] == ["DC407"]
+    assert "`gpus: [l4]`" in found[0].hint
+
+
+@pytest.mark.parametrize(
+    ("gpus", "parallel"),
+    [
+        ("[l40s, l40s, l4]", "{context: {ulysses: 2}}"),
+        ("[h100-sxm-80gb, h100-sxm-80gb, l4]", "{tensor: 2}"),
+        ("[l40s, l40s, h100-pcie-80gb, h100-pcie-80gb]", "{data: 2, context: {ulysses: 2}}"),
+    ],
+)
+def test_ranks_of_a_replica_that_are_alike_have_nothing_unequal(gpus: str, parallel: str, compiled: Callable) -> None:
+    done = compiled(FLUX + f"devices: {{gpus: {gpus}}}\nparallel: {parallel}")
+    assert "DC605" not in [item.code for item in done.diagnostics]
+    unequal = compiled(FLUX + "devices: {gpus: [l40s, l20, l40s]}\nparallel: {context: {ulysses: 2}}")
+    assert "DC605" in [item.code for item in unequal.diagnostics]
+
+
+@pytest.mark.parametrize("parallel", ["{}", "{context: {ulysses: 2}}", "{tensor: 2}", "{data: 2}"])
+def test_a_device_that_no_rank_uses_costs_no_time(parallel: str, compiled: Callable) -> None:
+    """Nor does its kind decide which attention backends there are."""
+    job = FLUX.replace("FLUX.1-dev", "FLUX.1-dev, dtype: bfloat16")
+    alone, beside = (
+        compiled(job + f"devices: {{gpus: [h100-sxm-80gb, h100-sxm-80gb{more}]}}\nparallel: {parallel}").plan_json
+        for more in ("", ", l4, a10g")
+    )
+    assert alone["estimate"] == beside["estimate"]
+    assert [one for one in alone["decisions"] if "attention" in one["what"]] == [
+        one for one in beside["decisions"] if "attention" in one["what"]
+    ]
+
+
+def test_a_slower_device_of_another_rank_counts(compiled: Callable) -> None:
+    """Every replica encodes and decodes on its own device: the job takes as long as on the slowest."""
+    job = FLUX.replace("FLUX.1-dev", "FLUX.1-dev, dtype: bfloat16")
+    devices = ("[l40s, h100-pcie-80gb]", "[h100-pcie-80gb, l40s]", "[l40s, l40s]")
+    found = [compiled(job + f"devices: {{gpus: {one}}}\nparallel: {{data: 2}}").plan_json for one in devices]
+    assert found[0]["estimate"] == found[1]["estimate"] == found[2]["estimate"]
+
+
+def test_a_slower_link_of_another_device_counts(compiled: Callable) -> None:
+    job = FLUX.replace("FLUX.1-dev", "FLUX.1-dev, dtype: bfloat16")
+    ring = "parallel: {context: {ulysses: 2}}"
+    devices = ("[h100-sxm-80gb, h100-pcie-80gb]", "[h100-pcie-80gb, h100-sxm-80gb]")
+    found = [compiled(job + f"devices: {{gpus: {one}}}\n{ring}").plan_json["estimate"] for one in devices]
+    assert found[0]["communication_seconds"] == found[1]["communication_seconds"]
+
+
+@pytest.mark.parametrize(
+    ("devices", "at", "keys", "more"),
+    [
+        ("gpus: [l4, l40s]", (1, 1), "gpus: [l40s], ids: [1]", ""),
+        ("gpu: l40s, per_node: 2", (1, 1), "per_node: 1, ids: [1]", "gpu: l40s, "),
+        ("gpu: l40s, ids: [4, 7]", (1, 1), "ids: [7]", "gpu: l40s, "),
+        ("gpus: [l40s, l4, l40s]", (0, 2), "gpus: [l40s, l40s], ids: [0, 2]", ""),
+        ("kind: cuda, memory: [1GiB, 48GiB]", (1, 1), 'memory: ["48GiB"], ids: [1]', "kind: cuda, "),
+    ],
+)
+def test_how_to_have_a_device_that_is_not_the_first_is_said(
+    devices: str, at: tuple[int, int], keys: str, more: str, compiled: Callable
+) -> None:
+    """As the hint has it, there is no gap and nothing that disagrees."""
+
+    def found(devices: str, first: int, last: int) -> dict[str, str]:
+        placed = f"{{transformer: {first}, text_encoder: {last}, text_encoder_2: {last}, vae: {last}}}"
+        done = compiled(FLUX + f"devices: {{{devices}}}\nparallel: {{device_map: {placed}}}")
+        return {item.code: item.hint for item in done.diagnostics}
+
+    assert f"`{keys}`" in found(devices, *at)["DC462"]
+    assert not {"DC462", "DC407"} & set(found(more + keys, 0, int(at[0] != at[1])))

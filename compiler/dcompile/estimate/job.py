@@ -12,6 +12,7 @@ from dcompile.estimate.unpack import unpack_work
 from dcompile.estimate.work import decode_flops, encoder_flops
 from dcompile.facts.prompts import Row
 from dcompile.facts.resolve import Facts
+from dcompile.layout.nodes import stands_for
 from dcompile.layout.pictures import encoded_sizes
 from dcompile.layout.placement import Placement, place
 from dcompile.layout.settings import Settings, component_dtype, recipe_of_row, settings_of
@@ -92,7 +93,7 @@ def _call(recipe: Recipe, facts: Facts, splits: Splits, placement: Placement, st
     settings = settings_of(recipe, facts)
     step = step_seconds(recipe, facts, splits, placement, settings, state)
     dtype = component_dtype(recipe, facts.model.denoisers[0], facts.devices.kind)
-    rates = {name: _rates(facts, placement, name, dtype) for name in splits.components}
+    rates = {name: _rates(facts, splits, placement, name, dtype) for name in splits.components}
     if step is None:
         return None
     encode = 0.0
@@ -117,9 +118,12 @@ def _call(recipe: Recipe, facts: Facts, splits: Splits, placement: Placement, st
     return CallSeconds(encode, step, settings.run_steps, decode, moved)
 
 
-def _rates(facts: Facts, placement: Placement, name: str, dtype: str) -> Rates | None:
-    """The rates of the device that a component lies on, in the denoiser's dtype."""
-    return rates_of(facts.devices.node[placement.device_of[name] % len(facts.devices.node)], dtype)
+def _rates(facts: Facts, splits: Splits, placement: Placement, name: str, dtype: str) -> Rates | None:
+    """The rates of the device that a component lies on, in the denoiser's dtype; of all ranks' the slowest one's."""
+    on = stands_for(facts.devices, splits, placement.device_of[name])
+    rates = [rates_of(device, dtype) for device in on]
+    known = [one for one in rates if one is not None]
+    return min(known, key=lambda one: one.matmul_flops) if len(known) == len(rates) else None
 
 
 def _decode_seconds(facts: Facts, settings: Settings, rates: Rates) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dcompile.facts.links import host_bytes_per_second
 from dcompile.facts.resolve import Facts
+from dcompile.layout.nodes import stands_for
 from dcompile.layout.placement import Placement
 from dcompile.layout.splits import Splits
 
@@ -28,13 +29,13 @@ def visits(splits: Splits, name: str, branches: int) -> int:
 
 
 def offload_seconds(facts: Facts, splits: Splits, placement: Placement, branches: int) -> float:
-    """Seconds of all copies of one call on one rank; none on a CPU, whose memory is the host's."""
+    """Seconds of all copies of one call on the slowest rank; none on a CPU, whose memory is the host's."""
     if facts.devices.kind == "cpu":
         return 0.0
-    node = facts.devices.node
     total = 0.0
     for name in sorted(splits.offloaded):
         size = sum(placement.bytes_of[name].values())
-        link = node[placement.device_of[name] % len(node)].link
-        total += visits(splits, name, branches) * size / host_bytes_per_second(link)
+        on = stands_for(facts.devices, splits, placement.device_of[name])
+        slowest = min(host_bytes_per_second(device.link) for device in on)
+        total += visits(splits, name, branches) * size / slowest
     return total

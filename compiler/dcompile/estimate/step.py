@@ -12,14 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dcompile.estimate.constants import Rates, constant, rates_of
-from dcompile.estimate.links import Network, collective_seconds, default_node_link, transfer_seconds
+from dcompile.estimate.links import Network, collective_seconds, default_node_link, is_link, transfer_seconds
 from dcompile.estimate.traffic import step_traffic, step_transfers
 from dcompile.estimate.unpack import unpack_work
 from dcompile.estimate.work import Tokens, Work, denoiser_work
 from dcompile.facts.guidance import extra_calls, guidance_of
+from dcompile.facts.links import known_links
 from dcompile.facts.resolve import Facts
-from dcompile.facts.types import ComponentFacts
-from dcompile.layout.nodes import Group, Nodes, group_of, layout_nodes
+from dcompile.facts.types import ComponentFacts, HardwareFacts
+from dcompile.layout.nodes import Group, Nodes, group_of, layout_nodes, used_devices
 from dcompile.layout.placement import Placement
 from dcompile.layout.settings import Settings, component_dtype
 from dcompile.layout.shard import dtype_bytes
@@ -63,10 +64,20 @@ def tokens_of(facts: Facts, name: str, split: Split, settings: Settings) -> Toke
     return Tokens(image, text, -(-image // split.context), here)
 
 
-def network_of(facts: Facts) -> Network:
-    """How the devices of a job are linked. A link that is not known stays: what crosses it is not estimated."""
+def network_of(facts: Facts, used: tuple[HardwareFacts, ...]) -> Network:
+    """How the devices of a node that are used are linked: all wait for the slowest link.
+
+    A link that is not known stays: what crosses it is not estimated.
+    """
     devices = facts.devices
-    return Network(devices.node[0].link, devices.node_link or default_node_link(), devices.curves)
+    return Network(slowest_link(used), devices.node_link or default_node_link(), devices.curves)
+
+
+def slowest_link(used: tuple[HardwareFacts, ...]) -> str:
+    """The slowest link of some devices, by what two of them exchange; one that is not known before all others."""
+    links = dict.fromkeys(device.link for device in used)
+    unknown = [link for link in links if not is_link(link, known_links())]
+    return unknown[0] if unknown else max(links, key=lambda link: collective_seconds("all_gather", 2, 2**24, link))
 
 
 def _device_seconds(work: Work, rates: Rates, samples: int, size: int, state: str) -> float:
@@ -99,7 +110,8 @@ def step_seconds(
     """
     name = facts.model.denoisers[0]
     dtype = component_dtype(recipe, name, facts.devices.kind)
-    rates = [rates_of(device, dtype) for device in facts.devices.node]
+    used = used_devices(facts.devices, splits)
+    rates = [rates_of(device, dtype) for device in used]
     known = [one for one in rates if one is not None]
     if len(known) < len(rates):
         return None
@@ -110,7 +122,7 @@ def step_seconds(
     samples = settings.batch * (branches + extra)
     calls = (1 if facts.model.guidance["branches"] == "batched" else branches) + extra
 
-    network, nodes = network_of(facts), layout_nodes(facts.devices, splits, placement.devices_per_rank)
+    network, nodes = network_of(facts, used), layout_nodes(facts.devices, splits, placement.devices_per_rank)
     collectives = _collectives(recipe, facts, splits, settings, network, nodes)
     handed = step_transfers(recipe, facts, splits, placement, settings).get("transfer")
     held = placement.bytes_of[name]

@@ -12,8 +12,9 @@ from typing import Any
 from dcompile.facts.registry import MODELS, read_json
 from dcompile.facts.resolve import Facts
 from dcompile.facts.types import ComponentFacts
+from dcompile.layout.nodes import used_devices
 from dcompile.layout.settings import component_dtype
-from dcompile.layout.splits import Split
+from dcompile.layout.splits import Split, Splits
 from dcompile.recipe.model import Recipe
 
 
@@ -132,11 +133,11 @@ def legal_backends(use: Use) -> tuple[str, ...]:
     return tuple(name for name in attention_backends() if refusal(name, use) is None)
 
 
-def attention_use(recipe: Recipe, facts: Facts, name: str, split: Split) -> Use:
-    """What a component of a recipe asks of its backend."""
+def attention_use(recipe: Recipe, facts: Facts, splits: Splits, name: str, split: Split) -> Use:
+    """What a component of a recipe, split in some way, asks of its backend on the devices that the plan uses."""
     component = facts.model.components[name]
     width = component.config.get("attention_head_dim")
-    is_denoiser, devices = name in facts.model.denoisers, facts.devices.node
+    is_denoiser, devices = name in facts.model.denoisers, used_devices(facts.devices, splits)
     return Use(
         kind=facts.devices.kind,
         dtype=component_dtype(recipe, name, facts.devices.kind),

@@ -7,6 +7,7 @@ from functools import lru_cache
 from math import prod
 
 from dcompile.facts.resolve import DeviceFacts
+from dcompile.facts.types import HardwareFacts
 from dcompile.layout.splits import Splits
 
 MOST = 4096
@@ -49,6 +50,31 @@ def layout_nodes(devices: DeviceFacts, splits: Splits, devices_per_rank: int) ->
     """`nodes_of` a plan; every node full where the rules (DC407) refuse it."""
     found = nodes_of(devices, splits.ranks, devices_per_rank)
     return found or Nodes(devices.nodes, max(1, (devices.per_node or 1) // devices_per_rank))
+
+
+def devices_per_rank(devices: DeviceFacts, splits: Splits) -> int:
+    """Devices that one rank uses: those that are named; under `balanced` all that there are for a rank."""
+    each = 1 if devices.total is None or not splits.balanced else devices.total // splits.ranks
+    return max(splits.named_devices, each)
+
+
+def used_devices(devices: DeviceFacts, splits: Splits) -> tuple[HardwareFacts, ...]:
+    """The devices of a node on which the ranks of a plan work, by number; those that it leaves idle are not among them.
+
+    Like `DeviceFacts.node` one entry for all where they are alike.
+    """
+    each = devices_per_rank(devices, splits)
+    return devices.node[: layout_nodes(devices, splits, each).ranks_per_node * each]
+
+
+def stands_for(devices: DeviceFacts, splits: Splits, device: int) -> tuple[HardwareFacts, ...]:
+    """What a device of a rank is on the machine: one for each rank of a node, those that are alike once."""
+    node = devices.node
+    if len(node) == 1:
+        return node
+    each = devices_per_rank(devices, splits)
+    ranks = min(layout_nodes(devices, splits, each).ranks_per_node, len(node))
+    return tuple(dict.fromkeys(node[(rank * each + device) % len(node)] for rank in range(ranks)))
 
 
 @dataclass(frozen=True)

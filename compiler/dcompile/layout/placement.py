@@ -10,6 +10,7 @@ from dcompile.facts.registry import tail_of, verified
 from dcompile.facts.resolve import Facts
 from dcompile.facts.types import ComponentFacts
 from dcompile.layout.loaded import loaded_component
+from dcompile.layout.nodes import devices_per_rank
 from dcompile.layout.packing import Chain, cut_all, pack
 from dcompile.layout.splits import Splits
 from dcompile.layout.stored import Storage, member_bytes, storage_of, stored_bytes
@@ -100,9 +101,7 @@ def place(recipe: Recipe, facts: Facts, splits: Splits) -> Placement:
     sizes = {
         name: stored_bytes(loaded[name], storages[name], split.tensor) for name, split in splits.components.items()
     }
-    count = splits.named_devices
-    if splits.balanced and facts.devices.total is not None:
-        count = max(count, facts.devices.total // splits.ranks)
+    count = devices_per_rank(facts.devices, splits)
     if count == 1:
         return Placement(1, dict.fromkeys(sizes, 0), {}, {name: {0: size} for name, size in sizes.items()})
 

@@ -10,6 +10,7 @@ from itertools import combinations
 
 from dcompile.facts.resolve import Facts
 from dcompile.facts.types import ModelFacts
+from dcompile.layout.nodes import layout_nodes
 from dcompile.layout.splits import Splits
 from dcompile.memory.fit import LEAST_FREE, Belongings, belongings
 from dcompile.memory.timeline import timeline
@@ -91,7 +92,8 @@ def least_offload(
 def _rooms(facts: Facts, splits: Splits, devices_per_rank: int) -> list[tuple[int, int]] | None:
     """Memory of each device of a rank, of all ranks the least, and what of it is not in reserve."""
     devices = facts.devices
-    ranks = range(min(splits.ranks, len(devices.node)))  # of equal devices the first rank's stand for all
+    # Of equal devices the first rank's stand for all, and of equal nodes the first.
+    ranks = range(min(layout_nodes(devices, splits, devices_per_rank).ranks_per_node, len(devices.node)))
     found = []
     for device in range(devices_per_rank):
         sizes = [devices.memory_bytes(rank * devices_per_rank + device) for rank in ranks]

@@ -114,7 +114,7 @@ def build_plan(checked: CheckedRecipe, written: Recipe, chosen: tuple[Decision, 
             decisions.append(_quantized(name, facts.model.components[name], storage))
         attention = own.attention if own is not None and has_choice(facts.model.components[name]) else None
         if attention is None and name in facts.model.denoisers and has_choice(facts.model.components[name]):
-            legal = legal_backends(attention_use(recipe, facts, name, split))
+            legal = legal_backends(attention_use(recipe, facts, splits, name, split))
             attention = legal[0]
             because_attention = "the first that is legal for device, dtype, mask and split, those of torch first"
             what = f"components.{name}.attention"
@@ -130,7 +130,7 @@ def build_plan(checked: CheckedRecipe, written: Recipe, chosen: tuple[Decision, 
                 attention=attention,
             )
         )
-    decisions += measured_decisions(recipe, facts)
+    decisions += measured_decisions(recipe, facts, splits)
     decisions += node_decisions(facts, splits, placement.devices_per_rank)
     largest = max(loads, key=lambda load: load.activation_bytes)
     if largest.row is not None:

@@ -8,7 +8,9 @@ from dcompile.core.units import format_rate
 from dcompile.estimate.constants import measured_speed, rates_of
 from dcompile.facts.resolve import Facts
 from dcompile.facts.types import MeasuredSpeed
+from dcompile.layout.nodes import used_devices
 from dcompile.layout.settings import component_dtype
+from dcompile.layout.splits import Splits
 from dcompile.plan.types import Decision
 from dcompile.recipe.model import Recipe
 
@@ -19,13 +21,13 @@ PARTS = (
 )
 
 
-def measured_decisions(recipe: Recipe, facts: Facts) -> Iterator[Decision]:
+def measured_decisions(recipe: Recipe, facts: Facts, splits: Splits) -> Iterator[Decision]:
     """Decisions about `devices.measured`; none where the recipe has no such section."""
-    devices = facts.devices
+    devices, working = facts.devices, used_devices(facts.devices, splits)
     name = facts.model.denoisers[0]
     dtype = component_dtype(recipe, name, devices.kind)
-    given = [device.measured for device in devices.node if device.measured is not None]
-    used = [speed for device in devices.node if (speed := measured_speed(device, dtype)) is not None]
+    given = [device.measured for device in working if device.measured is not None]
+    used = [speed for device in working if (speed := measured_speed(device, dtype)) is not None]
     if used:
         slowest = {key: min(values) for key, _, _ in PARTS if (values := _values(used, key))}
         words = [f"{what} {format_rate(slowest[key], unit)}" for key, what, unit in PARTS if key in slowest]
@@ -33,12 +35,12 @@ def measured_decisions(recipe: Recipe, facts: Facts) -> Iterator[Decision]:
             words.append("the host's part of a block")
         table = [what for key, what, _ in PARTS if key not in slowest]
         rest = f"; {' and '.join(table)} by the table" if table else ""
-        if any(rates_of(device, dtype) is None for device in devices.node):
+        if any(rates_of(device, dtype) is None for device in working):
             rest = f"; but {' and '.join(table)} were not, so that no time can be told"
         because = f"`devices.measured` has {', '.join(words)} in {used[0].dtype}{rest}"
         yield Decision("estimate.speeds", "as measured", because)
     elif given:
-        known = all(rates_of(device, dtype) is not None for device in devices.node)
+        known = all(rates_of(device, dtype) is not None for device in working)
         because = f"`devices.measured` is in {given[0].dtype}, and `{name}` is in {dtype}"
         yield Decision("estimate.speeds", "by the table" if known else "not known", because)
     if devices.curves:

@@ -20,8 +20,9 @@ from collections.abc import Iterator
 
 from dcompile.core.diagnostics import Diagnostic
 from dcompile.core.units import format_seconds
-from dcompile.estimate.step import StepSeconds, step_seconds
+from dcompile.estimate.step import StepSeconds, slowest_link, step_seconds
 from dcompile.layout.degrees import tensor_degrees
+from dcompile.layout.nodes import used_devices
 from dcompile.layout.placement import place
 from dcompile.layout.splits import Split, split_components
 from dcompile.recipe.model import Parallel, Recipe
@@ -29,7 +30,7 @@ from dcompile.rules.rule import Rule, Subject, advice, warning
 
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
-    link = subject.facts.devices.node[0].link
+    link = slowest_link(used_devices(subject.facts.devices, subject.splits))
     denoiser = subject.splits.components.get(subject.facts.model.denoisers[0], Split())
     if _is_on_several_nodes(subject, denoiser):
         yield _over_nodes(subject, denoiser)

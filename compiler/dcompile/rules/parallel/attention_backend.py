@@ -46,7 +46,7 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         facts = subject.facts.model.components[name]
         if (split.context > 1 and not facts.context_plan) or not has_choice(facts):
             continue  # DC406 or DC420 is the cause
-        use = attention_use(subject.recipe, subject.facts, name, split)
+        use = attention_use(subject.recipe, subject.facts, subject.splits, name, split)
         legal = legal_backends(use)
         path = ("components", name, "attention")
         if not legal and name in subject.facts.model.denoisers:

@@ -60,7 +60,7 @@ def _others(subject: Subject, name: str, split: Split, heads: int) -> str:
     if both is None or both == (split.ulysses, split.ring):
         return ""
     other = replace(split, ulysses=both[0], ring=both[1], uneven=False)
-    use = attention_use(subject.recipe, subject.facts, name, other)
+    use = attention_use(subject.recipe, subject.facts, subject.splits, name, other)
     if use.mask is not None or not legal_backends(use):
         return ""
     return f"; `{{ulysses: {both[0]}, ring: {both[1]}}}` for {split.context} ranks"

@@ -1,7 +1,8 @@
 """The plan needs more devices than there are.
 
-What it checks: ranks x devices of a rank against `per_node` x `nodes`; and on several nodes that every rank has its
-devices on one of them, and every node as many ranks.
+What it checks: ranks x devices of a rank against `per_node` x `nodes`; on several nodes that every rank has its
+devices on one of them, and every node as many ranks; and that `per_node`, `gpus`, `ids` and a list under `memory` agree
+on how many devices a node has.
 
 Why it matters: the launcher starts ranks that share a device, or fails.
 
@@ -15,9 +16,10 @@ TPC-07).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dcompile.core.diagnostics import Diagnostic, Path
+from dcompile.core.flow import flow
 from dcompile.layout.nodes import nodes_of
 from dcompile.layout.tokens import divisors, say_choices
 from dcompile.recipe.model import Devices
@@ -84,21 +86,42 @@ def _nodes(subject: Subject, devices_per_rank: int) -> Iterator[Diagnostic]:
 
 
 def _contradictions(subject: Subject) -> Iterator[Diagnostic]:
-    """`ids`, `gpus` and `per_node` that do not agree on how many devices a node has."""
+    """Keys of `devices` that do not agree on how many devices a node has: each against those that say more of it."""
     section = subject.recipe.devices
     if not isinstance(section, Devices):
         return
     if section.ids is not None and len(set(section.ids)) < len(section.ids):
         yield error("DC407", "`ids` names a device twice", "name each device once", ("devices", "ids"))
     sizes = section.memory if isinstance(section.memory, tuple) else None
-    if sizes is not None and section.gpus is not None and len(sizes) != len(section.gpus):
-        message = f"`memory` has {len(sizes)} sizes, and `gpus` names {len(section.gpus)} devices"
-        yield error("DC407", message, "give one size for each device, or one for all", ("devices", "memory"))
-        return
-    for key, named in (("ids", section.ids), ("gpus", section.gpus), ("memory", sizes)):
-        if named is not None and section.per_node not in (None, len(named)):
-            message = f"`{key}` names {len(named)} devices, and `per_node` is {section.per_node}"
-            yield error("DC407", message, f"leave `per_node` out, or set it to {len(named)}", ("devices", key))
+    lists = {"gpus": section.gpus, "memory": sizes, "ids": section.ids}
+    given = {key: value for key, value in lists.items() if value is not None}
+    if section.per_node is not None:
+        for key, value in given.items():
+            if section.per_node != len(value):
+                message = f"`{key}` names {_devices(len(value))}, and `per_node` is {section.per_node}"
+                yield error("DC407", message, f"leave `per_node` out, or set it to {len(value)}", ("devices", key))
+    elif len({len(value) for value in given.values()}) > 1:
+        (first, named), *others = given.items()
+        key, value = next(other for other in others if len(other[1]) != len(named))
+        if key == "memory":
+            message = f"`memory` has {len(value)} sizes, and `gpus` names {_devices(len(named))}"
+            yield error("DC407", message, "give one size for each device, or one for all", ("devices", "memory"))
+            return
+        what = "names" if first == "gpus" else "has the sizes of"
+        message = f"`ids` names {_devices(len(value))}, and `{first}` {what} {_devices(len(named))}"
+        yield error("DC407", message, _agreeing(section, first, named), ("devices", "ids"))
+
+
+def _devices(count: int) -> str:
+    return f"{count} device{'s' if count != 1 else ''}"
+
+
+def _agreeing(section: Devices, key: str, named: Sequence[str | int]) -> str:
+    """The list that `ids` asks for, where it can be told, else what both lists have to be."""
+    ids = section.ids or ()
+    if len(ids) < len(named) and max(ids) < len(named):
+        return f"`{key}` says what each of `ids` is: write `{key}: {flow([named[number] for number in ids])}`"
+    return f"give one entry under `{key}` and one under `ids` for each device that the job uses"
 
 
 RULE = Rule("DC407", check)
