@@ -12,18 +12,25 @@ pytest.importorskip("torch", reason="the oracle needs the extra `run`")
 
 from . import plain
 from .ask import verdict
-from .zoo import FAMILIES, FIRST
+from .zoo import FAMILIES
 
 pytestmark = pytest.mark.slow
+SEES = "image_encoder"
+ASKED = [name for name in FAMILIES if name != "helios"]
+"""All but the one of 40 blocks, whose pipeline is as Wan's."""
 
 
 def recipe_of(name: str, dtype: str, own: dict[str, str]) -> dict[str, Any]:
     """One picture of a tiny pipeline, with dtypes of their own for some components."""
     tiny = FAMILIES[name]
-    args = {**tiny.args, **({"max_sequence_length": 8} if tiny.text_lengths != (None,) else {})}
+    # Some take one length of text alone, and some have their template in it.
+    length = 8 if tiny.text_length == 12 and not name.startswith("cogvideox") else tiny.text_length
+    args = {**tiny.args, **({"max_sequence_length": length} if tiny.text_lengths != (None,) else {})}
     run = {"prompts": ["red apple"], "height": tiny.sizes[0][0], "width": tiny.sizes[0][1], "steps": 2, "args": args}
     if tiny.frames[0] is not None:
         run["frames"] = 1
+    if tiny.images:
+        run["images"] = list(tiny.images)
     return {
         "version": 1,
         "model": {"path": name, "dtype": dtype},
@@ -33,7 +40,7 @@ def recipe_of(name: str, dtype: str, own: dict[str, str]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", FIRST)
+@pytest.mark.parametrize("name", ASKED)
 def test_the_rule_says_what_one_process_does(name: str, root: Path) -> None:
     parts = (*FAMILIES[name].denoisers, *FAMILIES[name].parts)
     cases = [
@@ -51,10 +58,11 @@ def test_the_rule_says_what_one_process_does(name: str, root: Path) -> None:
     assert not wrong, wrong
 
 
-@pytest.mark.parametrize("name", FIRST)
+@pytest.mark.parametrize("name", ASKED)
 def test_the_rule_knows_which_encoders_are_needed(name: str, root: Path) -> None:
     wrong = []
-    for part in (part for part in FAMILIES[name].parts if part != "vae"):
+    # diffusers loads Wan's `image_encoder` though it is told that there is to be none.
+    for part in (part for part in FAMILIES[name].parts if part != "vae" and (name, part) != ("wan-seeing", SEES)):
         recipe = {**recipe_of(name, "float32", {}), "components": {part: None}}
         codes, _ = verdict(recipe, root)
         done = plain.run_recipe(recipe, root)

@@ -21,6 +21,12 @@ class Handover:
     upcasts: bool = False
 
 
+_LTX2 = (
+    Handover(("text_encoder",), "connectors"),
+    Handover(("text_encoder",), "transformer"),
+    Handover(("connectors",), "transformer"),
+    Handover(("audio_vae",), "vocoder"),
+)
 HANDOVERS: Mapping[str, tuple[Handover, ...]] = {
     # `pipeline_flux.py:386`, `:257`, `:964`: latents have the dtype of the T5 embeddings, and so has a picture.
     **dict.fromkeys(
@@ -56,6 +62,17 @@ HANDOVERS: Mapping[str, tuple[Handover, ...]] = {
         ("WanPipeline", "WanImageToVideoPipeline"),
         (Handover(("transformer",), "transformer_2"),),
     ),
+    # As Flux, in videos: `pipeline_cogvideox.py:696`, `pipeline_cogvideox_image2video.py:788`, `pipeline_mochi.py:605`.
+    **dict.fromkeys(
+        ("CogVideoXPipeline", "CogVideoXImageToVideoPipeline", "MochiPipeline"),
+        (Handover(("text_encoder",), "transformer"), Handover(("text_encoder",), "vae")),
+    ),
+    # `pipeline_ltx_condition.py:1194`, `:1266`
+    "LTXConditionPipeline": (Handover(("text_encoder",), "transformer"), Handover(("text_encoder",), "vae")),
+    # `pipeline_ltx2.py:1251`, `:1405`, `:1664`; what the connectors make is text too.
+    "LTX2Pipeline": _LTX2,
+    # `pipeline_ltx2_image2video.py:1365`
+    "LTX2ImageToVideoPipeline": (*_LTX2, Handover(("text_encoder",), "vae")),
     # `pipeline_ltx.py:256`
     "LTXPipeline": (Handover(("text_encoder",), "transformer"),),
     # `pipeline_ltx_image2video.py:773`

@@ -36,10 +36,10 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
             named.append((adapter.component, ("model", "adapters", i, "component")))
     added = {n for n, c in subject.recipe.components.items() if c is not None and (c.id or c.path)}
     left_out = {n for n, c in subject.recipe.components.items() if c is None}
-    pipeline, denoisers = subject.facts.model.pipeline, subject.facts.model.denoisers
+    model, pipeline = subject.facts.model, subject.facts.model.pipeline
     for name, path in named:
         if name in left_out and name in known and path[0] != "components":
-            if is_needed(pipeline, name, denoisers):
+            if is_needed(model, name):
                 continue  # that it is left out is the cause
             message = f"`{name}` is left out (`components: {{{name}: null}}`) and named here"
             yield error("DC304", message, "delete one of the two lines", path)
@@ -50,7 +50,7 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
             fix = None if is_key and only in _beside(subject, path) else only
             yield error("DC304", f"{pipeline} has no component `{name}`", hint, path, is_key=is_key, fix=fix)
     for name, component in subject.recipe.components.items():
-        if component is None and is_needed(pipeline, name, denoisers):
+        if component is None and is_needed(model, name):
             message = f"{pipeline} cannot run without `{name}`"
             hint = "leave the line out; `null` is for a spare text encoder"
             yield error("DC304", message, hint, ("components", name), is_key=True, fix=Remove())
