@@ -154,7 +154,7 @@ def between_blocks(model: nn.Module, parts: Parts, room: Sequence[int]) -> Outco
     for together in (True, False):
         start = [rest + (tail if together else 0), *[0] * (len(room) - 1)]
         chain = Chain((*parts.blocks.values(), *(() if together else parts.tail.values())), tuple(memory))
-        _, own = cut_all([chain], start, [float(most) for most in room])
+        _, own, _ = cut_all([chain], start, [float(most) for most in room])
         assert sum(own) == held[""]
         ways.append(_fullest(own, room))
     (library, library_bytes), (mine, our_bytes) = _fullest(loads, room), min(ways)
@@ -263,7 +263,14 @@ Written by `python tests/benchmarks/test_packing_compared.py`, which compares bo
 that ours is never worse. A device map of ours is exact: the fullest device (its load over its room) is as empty as it
 can be, and among equals the components change devices least often (`layout/packing.py`). `tests/unit/test_packing.py`
 holds that against every assignment of up to 8 components to 4 devices, one of them cut into block ranges. Every
-component is placed exactly once. All sizes are weights in bfloat16.
+component is placed exactly once. All sizes here are weights in bfloat16.
+
+What a recipe leaves open is packed by weights, so that its plan does not move with an estimate. `parallel: auto` writes
+out packings that count the activations too: a device's load is all weights on it and the largest peak among its
+components, for they are called one after the other; its room is its memory without the reserve. The same search finds
+the same optimum, and the same tests hold it against every assignment. CogVideoX-2b on A100 of 40 GB: by weights the
+autoencoder, whose decode takes 38 GiB, lies beside the encoder or the transformer, and nothing fits without offloading;
+with the peaks it has a card of its own.
 
 ## Whole components
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -540,3 +541,60 @@ def test_tiles_are_the_way_out_of_a_decode_that_fills_a_device(chosen: Chosen) -
     devices = "{gpu: a100-sxm-40gb, per_node: 1}"
     full = chosen("zai-org/CogVideoX-2b", devices, parallel="{device_map: {text_encoder: 0, transformer: 0, vae: 0}}")
     assert "`components: {vae: {tiling: true}}` fits" in "".join(found.hint or "" for found in full.diagnostics)
+
+
+COG, KANDINSKY = "zai-org/CogVideoX-2b", "kandinskylab/Kandinsky-5.0-T2V-Lite-sft-5s-Diffusers"
+
+
+def test_a_packing_counts_what_each_component_needs_while_it_is_called(chosen: Chosen) -> None:
+    """By weights alone the autoencoder, whose decode takes 38 GiB, would share its card with the encoder."""
+    compiled = chosen(COG, "{gpu: a100-sxm-40gb, per_node: 4}")
+    assert plan_of(compiled) == "device_map: {text_encoder: 0, transformer: 0, vae: 1}"
+    assert compiled.choice is not None
+    assert all(
+        one.subject.loads[one.subject.splits.components["vae"].devices[0]].peak == "vae"
+        for one in compiled.choice.judged
+        if one.candidate.kind == "device_map"
+    )
+
+
+def test_whole_components_on_two_cards_come_before_one_cut_over_five(chosen: Chosen) -> None:
+    compiled = chosen(KANDINSKY, "{gpu: rtx-4090, per_node: 8}")
+    assert compiled.choice is not None
+    winner = compiled.choice.winner.candidate
+    assert (winner.kind, winner.devices) == ("device_map", 2)
+    assert compiled.choice.winner.load is not None
+    assert compiled.choice.winner.load.need_bytes < 22 * 2**30
+
+
+@pytest.mark.parametrize("parallel", ["auto", "{auto: {fixed: {device_map: balanced}}}"])
+@pytest.mark.parametrize("devices", ["{gpu: l4, per_node: 8}", "{gpus: [l4, l40s, l4, rtx-4090]}"])
+def test_no_candidate_counts_a_device_that_it_leaves_empty(parallel: str, devices: str, chosen: Chosen) -> None:
+    compiled = chosen("Lightricks/LTX-Video", devices, "{prompts: [a], seed: 1, frames: 9}", parallel)
+    assert compiled.choice is not None
+    plans = [one.candidate.text for one in compiled.choice.judged]
+    assert len(plans) == len(set(plans))
+    empty = {one.candidate.text for one in compiled.choice.judged for found in one.diagnostics if found.code == "DC462"}
+    assert empty <= {"device_map: balanced"}  # as it is fixed, over all devices
+
+
+@pytest.mark.parametrize("model", [FLUX, KANDINSKY, COG, "black-forest-labs/FLUX.2-klein-4B"])
+def test_no_placement_of_whole_components_is_less_full(model: str, chosen: Chosen) -> None:
+    """Every other one on as many cards, asked of the rules themselves."""
+    compiled = chosen(model, "{gpu: h200-sxm, per_node: 3}", parallel="{auto: {forbid: [context, tensor, offload]}}")
+    assert compiled.choice is not None
+    recipe, facts = compiled.recipe, compiled.facts
+    assert recipe is not None
+    assert facts is not None
+    names = list(facts.model.components)
+
+    def fullest(device_map: dict[str, int | tuple[int, ...]]) -> int:
+        tried = recipe.model_copy(update={"parallel": Parallel(device_map=device_map)})
+        return tightest(device_loads(tried, facts, split_components(tried, facts.model))).need_bytes
+
+    groups = candidates(recipe, facts, Bounds(Parallel(), frozenset()), 3)
+    packed = {one.devices: one.parallel.device_map for (one, *_) in groups if one.kind == "device_map"}
+    for count, device_map in packed.items():
+        assert isinstance(device_map, dict)
+        every = (dict(zip(names, at, strict=True)) for at in product(range(count), repeat=len(names)))
+        assert fullest(device_map) == min(fullest(at) for at in every if len(set(at.values())) == count)

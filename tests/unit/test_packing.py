@@ -118,7 +118,7 @@ def test_pack_and_cut_together_are_as_good_as_brute_force(
     loads = list(start)
     for name, device in chosen.items():
         loads[device] += named(sizes)[name]
-    (at,), loads = cut_all([chain], loads, room)
+    (at,), loads, _ = cut_all([chain], loads, room)
     assert len(at) == len(blocks)
     order = [on.index(device) for device in at]
     assert order == sorted(order)
@@ -128,6 +128,75 @@ def test_pack_and_cut_together_are_as_good_as_brute_force(
     ranges = every_load(blocks, np.array(on)[ways], [0] * len(room))
     best = min((((whole + cut_so) / np.array(room)).max(axis=1)).min() for cut_so in ranges)
     assert max(load / most for load, most in zip(loads, room, strict=True)) == best
+
+
+def every_peak(peaks: list[int], assignments: np.ndarray, start: list[int]) -> np.ndarray:
+    """The largest peak on each device under each assignment."""
+    of_device = [
+        np.maximum(((assignments == device) * np.array(peaks, dtype=int)).max(axis=1, initial=0), held)
+        for device, held in enumerate(start)
+    ]
+    return np.stack(of_device, axis=1)
+
+
+@settings(max_examples=150, deadline=None)
+@given(job=jobs(), data=st.data())
+@example(job=(LARGEST["sizes"], LARGEST["room"], [0, 3, 0, 7], {}), data=None)
+def test_pack_with_peaks_is_as_good_as_brute_force(
+    job: tuple[list[int], list[int], list[int], dict[str, int]], data: st.DataObject | None
+) -> None:
+    """A load is every weight of a device and the largest peak among what lies there; moves decide among equals."""
+    sizes, room, start, fixed = job
+    peaks, start_peaks = [13, 0, 2, 40, 1, 9, 3, 25][: len(sizes)], [5] * len(room)
+    if data is not None:
+        peaks = data.draw(st.lists(st.integers(0, 40), min_size=len(sizes), max_size=len(sizes)))
+        start_peaks = data.draw(starts(room))
+    chosen = pack(named(sizes), start, room, fixed, peaks=named(peaks), start_peaks=start_peaks)
+    every = every_assignment(len(sizes), len(room))
+    for name, device in fixed.items():
+        every = every[every[:, int(name.removeprefix("part"))] == device]
+    loads = every_load(sizes, every, start) + every_peak(peaks, every, start_peaks)
+    full = (loads / np.array(room)).max(axis=1)
+    moves = (every[:, 1:] != every[:, :-1]).sum(axis=1)
+    got = [chosen[name] for name in named(sizes)]
+    (mine,) = np.flatnonzero((every == np.array(got)).all(axis=1))
+    assert full[mine] == full.min()
+    assert moves[mine] == moves[full == full.min()].min()
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    sizes=st.lists(st.integers(0, 40), max_size=MOST_COMPONENTS - 2),
+    blocks=st.lists(st.integers(1, 20), max_size=6),
+    peak=st.integers(0, 40),
+    room=st.lists(st.sampled_from([8, 16, 24, 40]), min_size=2, max_size=MOST_DEVICES),
+    data=st.data(),
+)
+def test_pack_and_cut_with_peaks_are_as_good_as_brute_force(
+    sizes: list[int], blocks: list[int], peak: int, room: list[int], data: st.DataObject
+) -> None:
+    """The peak of a component that is cut comes to every device that holds a block of it."""
+    on = data.draw(st.permutations(range(len(room))))[: data.draw(st.integers(2, len(room)))]
+    peaks = data.draw(st.lists(st.integers(0, 40), min_size=len(sizes), max_size=len(sizes)))
+    nothing, first = [0] * len(room), [peak if device == on[0] else 0 for device in range(len(room))]
+    chain = Chain(tuple(blocks), tuple(on), peak)
+    chosen = pack(named(sizes), nothing, room, chains=[chain], peaks=named(peaks), start_peaks=first)
+    loads, tops = list(nothing), list(first)
+    for name, device in chosen.items():
+        loads[device] += named(sizes)[name]
+        tops[device] = max(tops[device], named(peaks)[name])
+    _, loads, tops = cut_all([chain], loads, room, tops)
+    every = every_assignment(len(sizes), len(room))
+    weights, largest = every_load(sizes, every, nothing), every_peak(peaks, every, first)
+    best = np.inf
+    for way in combinations_with_replacement(on, len(blocks)):
+        cut_so, brings = list(nothing), list(nothing)
+        for size, device in zip(blocks, way, strict=True):
+            cut_so[device] += size
+            brings[device] = peak
+        full = (weights + cut_so + np.maximum(largest, brings)) / np.array(room)
+        best = min(best, full.max(axis=1).min())
+    assert max((load + top) / most for load, top, most in zip(loads, tops, room, strict=True)) == best
 
 
 def test_what_lies_whole_goes_where_a_cut_component_leaves_room() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
@@ -10,8 +11,8 @@ from dcompile.facts.registry import tail_of, verified
 from dcompile.facts.resolve import Facts
 from dcompile.facts.types import ComponentFacts
 from dcompile.layout.loaded import loaded_component
-from dcompile.layout.nodes import devices_per_rank
-from dcompile.layout.packing import Chain, cut_all, pack
+from dcompile.layout.nodes import devices_per_rank, stands_for
+from dcompile.layout.packing import Chain, cut_all, fullness, pack
 from dcompile.layout.splits import Splits
 from dcompile.layout.stored import Storage, member_bytes, storage_of, stored_bytes
 from dcompile.recipe.model import Recipe
@@ -93,8 +94,15 @@ def cannot_be_cut(component: ComponentFacts) -> str | None:
     return None
 
 
-def place(recipe: Recipe, facts: Facts, splits: Splits) -> Placement:
-    """Place every component: where the recipe says, else packed so that the fullest device is as empty as it can be."""
+def place(recipe: Recipe, facts: Facts, splits: Splits, peaks: Mapping[str, int] | None = None) -> Placement:
+    """Place every component: where the recipe says, else packed so that the fullest device is as empty as it can be.
+
+    Args:
+        recipe, facts, splits: the job.
+        peaks: bytes that each component needs beside its weights while it is called. What a recipe leaves open is
+            packed by weights alone, so that a plan does not move with an estimate; `auto` writes out one that counts
+            them.
+    """
     kind = facts.devices.kind
     storages = {name: storage_of(recipe, name, kind) for name in splits.components}
     loaded = {name: loaded_component(recipe, facts, splits, name) for name in splits.components}
@@ -105,8 +113,7 @@ def place(recipe: Recipe, facts: Facts, splits: Splits) -> Placement:
     if count == 1:
         return Placement(1, dict.fromkeys(sizes, 0), {}, {name: {0: size} for name, size in sizes.items()})
 
-    memory = [facts.devices.memory_bytes(device) for device in range(count)]
-    capacity = [float(m) if m else 1.0 for m in memory] if all(memory) else [1.0] * count
+    capacity = _rooms(facts, splits, count)
     fixed = {name: split.devices[0] for name, split in splits.components.items() if len(split.devices) == 1}
     cuts = {
         name: (split.devices, parts_of(loaded[name], storages[name]))
@@ -114,14 +121,24 @@ def place(recipe: Recipe, facts: Facts, splits: Splits) -> Placement:
         if len(split.devices) > 1
     }
     whole = {name: held for name, held in sizes.items() if name not in cuts}
+    counted = peaks or {}
     # With its tail on the first device too a component needs fewer transfers, so that goes where both are as good.
-    placed = _arrange(whole, fixed, cuts, capacity, together=True)
+    placed = _arrange(whole, fixed, cuts, capacity, counted, together=True)
     assert placed is not None, "a packing exists whenever there is a device"
     fullest, placement = placed
     better = None
     if any(parts.tail for _, parts in cuts.values()):
-        better = _arrange(whole, fixed, cuts, capacity, together=False, below=fullest)
+        better = _arrange(whole, fixed, cuts, capacity, counted, together=False, below=fullest)
     return better[1] if better is not None else placement
+
+
+def _rooms(facts: Facts, splits: Splits, count: int) -> list[float]:
+    """What each device of a rank has beside its reserve, of all ranks the least; 1 for each where it is not known."""
+    devices, reserve = facts.devices, facts.devices.reserve_bytes
+    if not devices.has_memory:
+        return [1.0] * count
+    least = [min(one.memory_bytes for one in stands_for(devices, splits, device)) for device in range(count)]
+    return [float(size - reserve if size > reserve else size) for size in least]
 
 
 def _arrange(
@@ -129,6 +146,7 @@ def _arrange(
     fixed: dict[str, int],
     cuts: dict[str, tuple[tuple[int, ...], Parts]],
     capacity: list[float],
+    peaks: Mapping[str, int],
     together: bool,
     below: float = inf,
 ) -> tuple[float, Placement] | None:
@@ -139,25 +157,29 @@ def _arrange(
         fixed: the device of those among them that the recipe places.
         cuts: devices and parts of each component that is cut.
         capacity: what the load of each device is measured against.
+        peaks: what each component needs beside its weights while it is called, where that counts.
         together: whether a tail lies on the first device of its component, not behind the last block.
         below: how full the fullest device may not be.
 
     Returns:
         How full the fullest device is (load / capacity), and the placement; None where it cannot be below `below`.
     """
-    loads = [0] * len(capacity)
+    loads, tops = [0] * len(capacity), [0] * len(capacity)
     chains = []
-    for devices, parts in cuts.values():
+    for name, (devices, parts) in cuts.items():
         loads[devices[0]] += sum(parts.rest.values()) + (sum(parts.tail.values()) if together else 0)
-        chains.append(Chain((*parts.blocks.values(), *(() if together else parts.tail.values())), devices))
-    device_of = pack(whole, loads, capacity, fixed, chains, below)
+        peak = peaks.get(name, 0)
+        tops[devices[0]] = max(tops[devices[0]], peak)
+        chains.append(Chain((*parts.blocks.values(), *(() if together else parts.tail.values())), devices, peak))
+    device_of = pack(whole, loads, capacity, fixed, chains, below, peaks, tops)
     if device_of is None:
         return None
     for name, device in device_of.items():
         loads[device] += whole[name]
+        tops[device] = max(tops[device], peaks.get(name, 0))
     bytes_of = {name: {device: whole[name]} for name, device in device_of.items()}
     blocks_of: dict[str, dict[str, int]] = {}
-    places, loads = cut_all(chains, loads, capacity)
+    places, loads, tops = cut_all(chains, loads, capacity, tops)
     for (name, (devices, parts)), at in zip(cuts.items(), places, strict=True):
         first, sizes = devices[0], {**parts.rest, **parts.tail, **parts.blocks}
         order = [*parts.blocks, *(() if together else parts.tail)]
@@ -167,5 +189,4 @@ def _arrange(
             held[device] += sizes[part]
         bytes_of[name] = held
         device_of[name] = first
-    fullest = max(load / room for load, room in zip(loads, capacity, strict=True))
-    return fullest, Placement(len(capacity), device_of, blocks_of, bytes_of)
+    return fullness(loads, tops, capacity), Placement(len(capacity), device_of, blocks_of, bytes_of)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import ceil
 from typing import Any
 
@@ -18,6 +19,7 @@ from dcompile.layout.nodes import nodes_of
 from dcompile.layout.placement import cannot_be_cut, place
 from dcompile.layout.splits import split_components
 from dcompile.layout.tokens import divisors
+from dcompile.memory.fit import Belongings, belongings
 from dcompile.plan.auto.bounds import Bounds
 from dcompile.recipe.model import ComponentParallel, Context, Parallel, Recipe
 
@@ -83,6 +85,74 @@ def plan_text(parallel: Parallel) -> str:
     return ", ".join(f"{key}: {flow(part)}" for key, part in value.items()) or "one device"
 
 
+@dataclass(frozen=True)
+class _Job:
+    """A recipe, its facts and the bounds, with what a component needs where nothing is split."""
+
+    recipe: Recipe
+    facts: Facts
+    bounds: Bounds
+
+    @cached_property
+    def _owned(self) -> Belongings:
+        whole = self.recipe.model_copy(update={"parallel": Parallel()})
+        return belongings(whole, self.facts, split_components(whole, self.facts.model))
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """Bytes of the weights of each component."""
+        return {name: sum(held.values()) for name, held in self._owned.placement.bytes_of.items()}
+
+    @cached_property
+    def peaks(self) -> dict[str, int]:
+        """Bytes that each component needs beside them while it is called, in the phase that needs most."""
+        peaks = self._owned.peaks
+        return {name: max((one.peak.peak_bytes for one in peaks[name].values()), default=0) for name in peaks}
+
+    @property
+    def room(self) -> int | None:
+        """What the smallest device of a node has beside its reserve."""
+        devices = self.facts.devices
+        if not devices.has_memory:
+            return None
+        return min(device.memory_bytes for device in devices.node) - devices.reserve_bytes
+
+    @cached_property
+    def large_encoders(self) -> tuple[str, ...]:
+        """Every large component that no rank needs whole and whose class has a tensor plan."""
+        model, room = self.facts.model, self.room
+        if room is None:
+            return ()
+        return tuple(
+            name
+            for name, size in self.sizes.items()
+            if size > room // 4 and name not in model.denoisers and model.components[name].tensor_plan
+        )
+
+    def packed(self, device_map: dict[str, int | tuple[int, ...]], count: int) -> Parallel | None:
+        """Every component on one of `count` devices, so that the fullest is as empty as it can be while each is called.
+
+        Args:
+            device_map: the components whose devices are given: those that are cut.
+            count: devices of a replica.
+
+        Returns:
+            None where a device holds nothing: the same is a plan for fewer.
+        """
+        facts = replace(self.facts, devices=replace(self.facts.devices, per_node=count, nodes=1))
+        tried = self.recipe.model_copy(update={"parallel": Parallel(device_map=device_map or "balanced")})
+        placement = place(tried, facts, split_components(tried, facts.model), self.peaks)
+        held = {device for sizes in placement.bytes_of.values() for device, size in sizes.items() if size}
+        if len(held) < count:
+            return None
+        whole = sorted(set(placement.device_of) - set(device_map), key=lambda name: (-self.sizes[name], name))
+        number = {device: device for device in range(count)}
+        if not device_map and len(set(self.facts.devices.node)) == 1:
+            # Which of devices that are alike holds what is all one: the largest component lies on the first.
+            number = {device: i for i, device in enumerate(dict.fromkeys(placement.device_of[name] for name in whole))}
+        return Parallel(device_map={**device_map, **{name: number[placement.device_of[name]] for name in whole}})
+
+
 def candidates(recipe: Recipe, facts: Facts, bounds: Bounds, total: int) -> Iterator[Group]:
     """Every group of candidates for up to `total` devices, in a fixed order.
 
@@ -91,20 +161,25 @@ def candidates(recipe: Recipe, facts: Facts, bounds: Bounds, total: int) -> Iter
         bounds: what is kept and what is not used.
         total: devices that there are.
     """
+    job = _Job(recipe, facts, bounds)
     fixed, rows = bounds.fixed, max(1, len(facts.rows))
     fixed_size = any(getattr(fixed, name) is not None for name in ("tensor", "context", "device_map"))
     for inner in range(1, min(total, total if fixed_size else WIDEST) + 1):
         if inner > EVERY and total % inner and not fixed_size:
             continue
-        for kind, split in _splits(recipe, facts, bounds, inner):
+        for kind, split in _splits(job, inner):
             of_one = inner if kind in PLACED else 1
             for data in _replicas(fixed.data, total // inner, rows, "data" in bounds.forbid):
                 if total > 1 and nodes_of(facts.devices, inner * data // of_one, of_one) is None:
                     continue
-                yield tuple(
-                    Candidate(_joined(one, fixed, data, facts, recipe, inner, total), kind, data, inner * data, extras)
-                    for one, extras in split
+                joined = ((_joined(one, job, data, inner, total), extras) for one, extras in split)
+                group = tuple(
+                    Candidate(parallel, kind, data, inner * data, extras)
+                    for parallel, extras in joined
+                    if parallel is not None
                 )
+                if group:
+                    yield group
 
 
 def _replicas(fixed: int | None, most: int, rows: int, forbidden: bool) -> tuple[int, ...]:
@@ -125,33 +200,37 @@ def _replicas(fixed: int | None, most: int, rows: int, forbidden: bool) -> tuple
 Split = list[tuple[Parallel, int]]
 
 
-def _splits(recipe: Recipe, facts: Facts, bounds: Bounds, inner: int) -> Iterator[tuple[str, Split]]:
+def _splits(job: _Job, inner: int) -> Iterator[tuple[str, Split]]:
     """The ways to split one replica over `inner` devices."""
-    fixed, forbid = bounds.fixed, bounds.forbid
+    fixed, forbid, model = job.bounds.fixed, job.bounds.forbid, job.facts.model
     said = {name for name in ("tensor", "context", "device_map") if getattr(fixed, name) is not None}
     if said:
-        yield from _as_fixed(fixed, facts, recipe, said, inner)
+        yield from _as_fixed(fixed, job.facts, job.recipe, said, inner)
         return
     if inner == 1:
         yield "single", [(Parallel(), 0)]
         return
-    large = _large_encoders(recipe, facts)
     if "context" not in forbid:
         yield from _contexts(forbid, inner, 1, ())
         # An encoder that is too large is split on an axis of its own, along which the denoiser's ranks do the same.
-        for tensor in divisors(inner, inner // 2) if large else ():
+        for tensor in divisors(inner, inner // 2) if job.large_encoders else ():
             if tensor > 1:
-                yield from _contexts(forbid, inner // tensor, tensor, large)
+                yield from _contexts(forbid, inner // tensor, tensor, job.large_encoders)
     if "tensor" not in forbid:
         yield "tensor", [(Parallel(tensor=inner), 0)]
-        if large:
+        if large := job.large_encoders:
             yield "tensor", [(Parallel(tensor=inner, components=_split(large, inner)), len(large))]
     if "device_map" not in forbid:
-        if inner <= len(facts.model.components):
-            yield "device_map", [(_packed(recipe, facts, inner), 0)]
-        cuts = [(Parallel(device_map=cut), 0) for cut in _cuts(recipe, facts, inner)]
+        packed = job.packed({}, inner) if inner <= len(model.components) else None
+        if packed is not None:
+            yield "device_map", [(packed, 0)]
+        cuts = list(_cuts(job, inner))
         if cuts:
-            yield "cut", cuts
+            yield "cut", [(Parallel(device_map=cut), 0) for cut in cuts]
+        # What lies whole beside them is packed by weights; where its peaks call for other devices, they are named.
+        named = [packed for cut in cuts if (packed := job.packed(cut, inner)) is not None]
+        if named:
+            yield "cut", [(packed, 0) for packed in named]
 
 
 def _contexts(
@@ -189,61 +268,31 @@ def _as_fixed(fixed: Parallel, facts: Facts, recipe: Recipe, said: set[str], inn
     yield kind, [(Parallel(), 0)]
 
 
-def _joined(
-    split: Parallel, fixed: Parallel, data: int, facts: Facts, recipe: Recipe, inner: int, total: int
-) -> Parallel:
-    """A split with its replicas and with what is fixed."""
+def _joined(split: Parallel, job: _Job, data: int, inner: int, total: int) -> Parallel | None:
+    """A split with its replicas and with what is fixed; None where `balanced` leaves a device of fewer empty."""
+    fixed = job.bounds.fixed
     given: dict[str, Any] = {name: getattr(split, name) for name in split.model_fields_set}
+    kept = {name: getattr(fixed, name) for name in fixed.model_fields_set if name not in ("components", "data")}
     if data > 1:
         given["data"] = data
     if given.get("device_map") == "balanced" and inner * data != total:
         # `balanced` would use all devices: its packing for fewer is written out.
-        given["device_map"] = _packed(recipe, facts, inner).device_map
+        packed = job.packed({}, inner)
+        if packed is None:
+            return None
+        kept["device_map"] = packed.device_map
     components = {**given.pop("components", {}), **fixed.components}
-    kept = {name: getattr(fixed, name) for name in fixed.model_fields_set if name not in ("components", "data")}
     if components:
         given["components"] = components
     return Parallel(**{**given, **kept})
 
 
-def _packed(recipe: Recipe, facts: Facts, count: int) -> Parallel:
-    """Whole components on `count` devices, as `balanced` packs them."""
-    these = replace(facts, devices=replace(facts.devices, per_node=count, nodes=1))
-    tried = recipe.model_copy(update={"parallel": Parallel(device_map="balanced")})
-    at: dict[str, int | tuple[int, ...]] = dict(place(tried, these, split_components(tried, facts.model)).device_of)
-    return Parallel(device_map=at)
-
-
-def _whole_bytes(recipe: Recipe, facts: Facts) -> dict[str, int]:
-    """Bytes of every component where nothing is split."""
-    tried = recipe.model_copy(update={"parallel": Parallel()})
-    placement = place(tried, facts, split_components(tried, facts.model))
-    return {name: sum(sizes.values()) for name, sizes in placement.bytes_of.items()}
-
-
-def _room(facts: Facts) -> int | None:
-    memory = facts.devices.memory_bytes(0)
-    return None if memory is None else memory - facts.devices.reserve_bytes
-
-
-def _cuts(recipe: Recipe, facts: Facts, count: int) -> Iterator[dict[str, int | tuple[int, ...]]]:
+def _cuts(job: _Job, count: int) -> Iterator[dict[str, int | tuple[int, ...]]]:
     """Which components are cut over all devices: those too large for one, else the largest."""
     if count > MOST_CUT:
         return
-    whole, room = _whole_bytes(recipe, facts), _room(facts)
-    large = [name for name, size in whole.items() if room is not None and size > room]
-    for names in dict.fromkeys((tuple(large), (max(whole, key=lambda name: whole[name]),), facts.model.denoisers)):
-        if names and all(cannot_be_cut(facts.model.components[name]) is None for name in names):
+    sizes, room, model = job.sizes, job.room, job.facts.model
+    large = [name for name, size in sizes.items() if room is not None and size > room]
+    for names in dict.fromkeys((tuple(large), (max(sizes, key=lambda name: sizes[name]),), model.denoisers)):
+        if names and all(cannot_be_cut(model.components[name]) is None for name in names):
             yield dict.fromkeys(names, tuple(range(count)))
-
-
-def _large_encoders(recipe: Recipe, facts: Facts) -> tuple[str, ...]:
-    """Every large component that no rank needs whole and whose class has a tensor plan."""
-    room = _room(facts)
-    if room is None:
-        return ()
-    return tuple(
-        name
-        for name, size in _whole_bytes(recipe, facts).items()
-        if size > room // 4 and name not in facts.model.denoisers and facts.model.components[name].tensor_plan
-    )
