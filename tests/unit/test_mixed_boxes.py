@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import permutations
+from typing import Any
 
 import pytest
+from dcompile.cli.explain import explanation
+from dcompile.driver import Compiled
 
 FLUX = "version: 1\nmodel: {id: black-forest-labs/FLUX.1-dev}\nrun: {prompts: [a red fox, a blue jay]}\n"
 
@@ -125,3 +129,116 @@ def test_how_to_have_a_device_that_is_not_the_first_is_said(
 
     assert f"`{keys}`" in found(devices, *at)["DC462"]
     assert not {"DC462", "DC407"} & set(found(more + keys, 0, int(at[0] != at[1])))
+
+
+# `parallel: auto` on a mixed box.
+
+FOX = "version: 1\nmodel: {id: %s, dtype: bfloat16}\nrun: {prompts: [a fox], seed: 1}\n"
+FLUX1, KLEIN = FOX % "black-forest-labs/FLUX.1-dev", FOX % "black-forest-labs/FLUX.2-klein-4B"
+
+
+def decisions(done: Compiled, what: str) -> list[dict[str, Any]]:
+    assert done.plan_json is not None, done.diagnostics
+    return [one for one in done.plan_json["decisions"] if one["what"] == what]
+
+
+@pytest.mark.parametrize(
+    ("job", "gpus", "kind"),
+    [
+        (FLUX1, ("l4", "l40s", "l40s"), "ulysses"),
+        (FLUX1, ("l4", "h100-sxm-80gb", "h100-sxm-80gb"), "ulysses"),
+        (KLEIN, ("l4", "h100-pcie-80gb"), "single"),
+        (FLUX1, ("rtx-4090", "l4", "rtx-4090"), "tensor"),
+    ],
+)
+def test_the_choice_does_not_hang_on_the_order_in_which_devices_are_listed(
+    job: str, gpus: tuple[str, ...], kind: str, compiled: Callable
+) -> None:
+    found = {}
+    for order in sorted(set(permutations(gpus))):
+        done = compiled(job + f"devices: {{gpus: [{', '.join(order)}]}}\nparallel: auto")
+        assert done.choice is not None, done.diagnostics
+        winner = done.choice.winner
+        found[order] = (winner.candidate.kind, winner.candidate.devices, winner.seconds)
+        assert "DC605" not in [item.code for item in done.diagnostics]
+        ids = decisions(done, "devices.ids")
+        assert bool(ids) == (winner.candidate.numbers is not None)
+        assert done.plan_json["program"]["device_ids"] == (list(winner.candidate.ids) if ids else None)
+    assert len(set(found.values())) == 1
+    assert next(iter(found.values()))[0] == kind
+
+
+def test_the_plan_is_that_of_a_recipe_with_just_these_devices(compiled: Callable) -> None:
+    auto = compiled(FLUX1 + "devices: {gpus: [l4, l40s, l40s]}\nparallel: auto")
+    named = compiled(FLUX1 + "devices: {gpus: [l40s, l40s], ids: [1, 2]}\nparallel: {context: {ulysses: 2}}")
+    assert named.diagnostics == auto.diagnostics == ()
+    for key in ("mesh", "strategy", "devices", "components", "traffic", "estimate", "program"):
+        assert auto.plan_json[key] == named.plan_json[key]
+    (ids,) = decisions(auto, "devices.ids")
+    assert ids["chosen"] == "[1, 2]"
+    assert "`gpus: [l40s, l40s], ids: [1, 2]`" in ids["because"]
+    assert decisions(auto, "devices")[0]["chosen"] == "2 of 3"
+    assert decisions(auto, "parallel")[0]["chosen"] == "context: {ulysses: 2}, ids: [1, 2]"
+
+
+def test_the_ids_of_the_recipe_are_those_that_are_chosen_from(compiled: Callable) -> None:
+    done = compiled(KLEIN + "devices: {gpus: [l4, h100-pcie-80gb], ids: [6, 3]}\nparallel: auto")
+    assert done.plan_json["program"]["device_ids"] == [3]
+    assert done.choice.winner.candidate.text == "one device, ids: [3]"
+
+
+def test_a_larger_and_slower_device_is_chosen_where_the_faster_is_too_small(compiled: Callable) -> None:
+    """One RTX 5090 is faster than an L40S, and FLUX.1-dev does not fit on it whole."""
+    forbid = "{auto: {forbid: [offload, device_map, tensor, context]}}"
+    for gpus, ids in (("[rtx-5090, l40s]", [1]), ("[l40s, rtx-5090]", None)):
+        done = compiled(FLUX1 + f"devices: {{gpus: {gpus}}}\nparallel: {forbid}")
+        assert done.plan_json["program"]["device_ids"] == ids
+        assert done.plan_json["devices"][0]["memory_bytes"] > 44 * 2**30
+
+
+def test_devices_by_memory_alone_are_chosen_too(compiled: Callable) -> None:
+    done = compiled(KLEIN + "devices: {kind: cuda, memory: [8GiB, 48GiB]}\nparallel: auto")
+    assert done.plan_json["program"]["device_ids"] == [1]
+    assert [device["memory_bytes"] for device in done.plan_json["devices"]] == [48 * 2**30]
+
+
+@pytest.mark.parametrize(
+    ("devices", "parallel"),
+    [
+        ("{gpus: [l4, l40s]}", "{auto: {fixed: {device_map: {transformer: 1, text_encoder: 0, vae: 0}}}}"),
+        ("{gpus: [l4, l40s]}", "{auto: {fixed: {components: {vae: {device: 0}}}}}"),
+        ("{gpus: [l4, l40s], nodes: 2}", "auto"),
+        ("{gpus: [l40s, l4]}", "auto"),
+        ("{gpu: l40s, per_node: 2}", "auto"),
+    ],
+)
+def test_where_devices_are_named_by_number_or_the_first_are_the_best_they_stay(
+    devices: str, parallel: str, compiled: Callable
+) -> None:
+    done = compiled(KLEIN + f"devices: {devices}\nparallel: {parallel}")
+    assert done.choice is not None, done.diagnostics
+    assert all(one.candidate.numbers is None for one in done.choice.judged) or "[l40s, l4]" in devices
+    assert decisions(done, "devices.ids") == []
+    assert done.plan_json["program"]["device_ids"] is None
+
+
+def test_a_packing_may_have_the_denoiser_on_the_faster_device(compiled: Callable) -> None:
+    """The emptiest packing has it on the larger one."""
+    forbid = "{auto: {forbid: [context, tensor, offload]}}"
+    job = FOX % "lodestones/Chroma1-HD"
+    done = compiled(job + f"devices: {{gpus: [rtx-5090, l20]}}\nparallel: {forbid}")
+    placed = {
+        one.candidate.parallel.device_map["transformer"]
+        for one in done.choice.judged
+        if one.candidate.kind == "device_map" and one.checked is not None
+    }
+    assert placed == {0, 1}
+    assert done.choice.winner.seconds == min(one.seconds for one in done.choice.judged if one.seconds is not None)
+
+
+def test_what_would_change_the_choice_is_asked_of_the_whole_box(compiled: Callable) -> None:
+    done = compiled(KLEIN + "devices: {gpus: [l4, h100-pcie-80gb]}\nparallel: auto")
+    found = explanation(done)
+    assert found["chosen"]["parallel"] == "one device, ids: [1]"
+    assert all(one["parallel"] is not None for one in found["changes"])
+    assert [one["what"] for one in found["decisions"]] == ["devices", "devices.ids"]

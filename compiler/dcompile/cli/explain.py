@@ -23,7 +23,7 @@ from dcompile.plan.types import Decision, Plan
 from dcompile.recipe.model import Devices, Parallel
 
 Explanation = dict[str, Any]
-SAID = ("devices", "nodes", "devices.node_link", "estimate.speeds", "estimate.collectives")
+SAID = ("devices", "devices.ids", "nodes", "devices.node_link", "estimate.speeds", "estimate.collectives")
 """Decisions that are shown beside the plan, by what they are about."""
 
 
@@ -41,7 +41,8 @@ def explanation(compiled: Compiled) -> Explanation:
     """
     assert compiled.plan is not None
     assert compiled.recipe is not None
-    plan, recipe, facts = compiled.plan, compiled.recipe, compiled.plan.checked.subject.facts
+    assert compiled.facts is not None
+    plan, recipe, facts = compiled.plan, compiled.recipe, compiled.facts
     choice = compiled.choice
     if choice is None:
         recipe = recipe.model_copy(update={"parallel": "auto"})

@@ -15,13 +15,15 @@ from typing import Any
 
 from dcompile.core.flow import flow
 from dcompile.facts.resolve import Facts
+from dcompile.layout.chosen import devices_of, section_of
 from dcompile.layout.nodes import nodes_of
 from dcompile.layout.placement import cannot_be_cut, place
 from dcompile.layout.splits import split_components
 from dcompile.layout.tokens import divisors
 from dcompile.memory.fit import Belongings, belongings
 from dcompile.plan.auto.bounds import Bounds
-from dcompile.recipe.model import ComponentParallel, Context, Parallel, Recipe
+from dcompile.plan.auto.boxes import Numbers, can_be_chosen, sets_of
+from dcompile.recipe.model import ComponentParallel, Context, Devices, Parallel, Recipe
 
 PLACED = ("device_map", "cut")
 """Kinds whose replica is one process, with devices that work one after the other."""
@@ -46,6 +48,8 @@ class Candidate:
         data: replicas.
         devices: devices in all.
         extras: components beside the denoiser that are split on their own terms.
+        numbers: the devices of a mixed box that it is for, where they are not the first; in the order of the ranks.
+        ids: the same by their numbers on the machine, as `devices.ids` has them.
     """
 
     parallel: Parallel
@@ -53,6 +57,8 @@ class Candidate:
     data: int
     devices: int
     extras: int = 0
+    numbers: Numbers | None = None
+    ids: Numbers | None = None
 
     @property
     def offloads(self) -> int:
@@ -62,7 +68,7 @@ class Candidate:
     @property
     def simplicity(self) -> int:
         """The lower, the simpler."""
-        return SIMPLICITY[self.kind] + self.extras + (self.data > 1) + self.offloads
+        return SIMPLICITY[self.kind] + self.extras + (self.data > 1) + self.offloads + (self.numbers is not None)
 
     @property
     def strategy(self) -> tuple[bool, str, bool]:
@@ -72,8 +78,8 @@ class Candidate:
 
     @property
     def text(self) -> str:
-        """The plan as it is written in a recipe, on one line."""
-        return plan_text(self.parallel)
+        """The plan as it is written in a recipe, on one line, and the devices where these are not the first."""
+        return plan_text(self.parallel) + (f", ids: {flow(self.ids)}" if self.ids is not None else "")
 
 
 Group = tuple[Candidate, ...]
@@ -87,11 +93,30 @@ def plan_text(parallel: Parallel) -> str:
 
 @dataclass(frozen=True)
 class _Job:
-    """A recipe, its facts and the bounds, with what a component needs where nothing is split."""
+    """A recipe, its facts and the bounds, with what a component needs where nothing is split.
+
+    `numbers` are the devices that its facts have, where these are not the node's first.
+    """
 
     recipe: Recipe
     facts: Facts
     bounds: Bounds
+    numbers: Numbers | None = None
+
+    @property
+    def ids(self) -> Numbers | None:
+        """The numbers of these devices on the machine."""
+        if self.numbers is None or not isinstance(self.recipe.devices, Devices):
+            return None
+        return section_of(self.recipe.devices, self.numbers).ids
+
+    def on(self, numbers: Numbers) -> _Job:
+        """The same on some devices of the node."""
+        facts = replace(self.facts, devices=devices_of(self.facts.devices, numbers))
+        other = replace(self, facts=facts, numbers=numbers)
+        # What a component needs does not depend on the devices of its kind.
+        vars(other)["_owned"] = self._owned
+        return other
 
     @cached_property
     def _owned(self) -> Belongings:
@@ -133,14 +158,16 @@ class _Job:
         """Every component on one of `count` devices, so that the fullest is as empty as it can be while each is called.
 
         Args:
-            device_map: the components whose devices are given: those that are cut.
+            device_map: the components whose devices are given: those that are cut, or that go to one.
             count: devices of a replica.
 
         Returns:
             None where a device holds nothing: the same is a plan for fewer.
         """
         facts = replace(self.facts, devices=replace(self.facts.devices, per_node=count, nodes=1))
-        tried = self.recipe.model_copy(update={"parallel": Parallel(device_map=device_map or "balanced")})
+        at = {name: ComponentParallel(device=on) for name, on in device_map.items() if isinstance(on, int)}
+        parallel = Parallel(device_map="balanced", components=at) if len(at) == len(device_map) else None
+        tried = self.recipe.model_copy(update={"parallel": parallel or Parallel(device_map=device_map)})
         placement = place(tried, facts, split_components(tried, facts.model), self.peaks)
         held = {device for sizes in placement.bytes_of.values() for device, size in sizes.items() if size}
         if len(held) < count:
@@ -164,22 +191,35 @@ def candidates(recipe: Recipe, facts: Facts, bounds: Bounds, total: int) -> Iter
     job = _Job(recipe, facts, bounds)
     fixed, rows = bounds.fixed, max(1, len(facts.rows))
     fixed_size = any(getattr(fixed, name) is not None for name in ("tensor", "context", "device_map"))
+    may_choose = can_be_chosen(recipe, facts, bounds)
     for inner in range(1, min(total, total if fixed_size else WIDEST) + 1):
         if inner > EVERY and total % inner and not fixed_size:
             continue
-        for kind, split in _splits(job, inner):
-            of_one = inner if kind in PLACED else 1
-            for data in _replicas(fixed.data, total // inner, rows, "data" in bounds.forbid):
-                if total > 1 and nodes_of(facts.devices, inner * data // of_one, of_one) is None:
-                    continue
-                joined = ((_joined(one, job, data, inner, total), extras) for one, extras in split)
-                group = tuple(
-                    Candidate(parallel, kind, data, inner * data, extras)
-                    for parallel, extras in joined
-                    if parallel is not None
-                )
-                if group:
-                    yield group
+        replicas = _replicas(fixed.data, total // inner, rows, "data" in bounds.forbid)
+        if not may_choose:
+            yield from _groups(job, inner, replicas, total)
+            continue
+        for data in replicas:
+            for numbers in sets_of(recipe, facts, inner * data):
+                these = job if numbers == tuple(range(len(numbers))) else job.on(numbers)
+                yield from _groups(these, inner, (data,), total)
+
+
+def _groups(job: _Job, inner: int, replicas: tuple[int, ...], total: int) -> Iterator[Group]:
+    """The candidates with replicas of `inner` devices."""
+    for kind, split in _splits(job, inner):
+        of_one = inner if kind in PLACED else 1
+        for data in replicas:
+            if total > 1 and nodes_of(job.facts.devices, inner * data // of_one, of_one) is None:
+                continue
+            joined = ((_joined(one, job, data, inner, total), extras) for one, extras in split)
+            group = tuple(
+                Candidate(parallel, kind, data, inner * data, extras, job.numbers, job.ids)
+                for parallel, extras in joined
+                if parallel is not None
+            )
+            if group:
+                yield group
 
 
 def _replicas(fixed: int | None, most: int, rows: int, forbidden: bool) -> tuple[int, ...]:
@@ -221,9 +261,9 @@ def _splits(job: _Job, inner: int) -> Iterator[tuple[str, Split]]:
         if large := job.large_encoders:
             yield "tensor", [(Parallel(tensor=inner, components=_split(large, inner)), len(large))]
     if "device_map" not in forbid:
-        packed = job.packed({}, inner) if inner <= len(model.components) else None
-        if packed is not None:
-            yield "device_map", [(packed, 0)]
+        for at in _at_first(job, inner) if inner <= len(model.components) else ():
+            if (packed := job.packed(at, inner)) is not None:
+                yield "device_map", [(packed, 0)]
         cuts = list(_cuts(job, inner))
         if cuts:
             yield "cut", [(Parallel(device_map=cut), 0) for cut in cuts]
@@ -266,6 +306,20 @@ def _as_fixed(fixed: Parallel, facts: Facts, recipe: Recipe, said: set[str], inn
     if fixed.context is not None and 1 in (fixed.context.ulysses, fixed.context.ring):
         kind = "ulysses" if fixed.context.ring == 1 else "ring"
     yield kind, [(Parallel(), 0)]
+
+
+def _at_first(job: _Job, inner: int) -> Iterator[dict[str, int | tuple[int, ...]]]:
+    """What is placed before the rest is packed: nothing; and on a mixed box the denoisers, on one of each kind.
+
+    The emptiest packing may have the denoiser on a slow device.
+    """
+    yield {}
+    node = job.facts.devices.node[:inner]
+    kinds = {device: number for number, device in reversed(list(enumerate(node)))}
+    if len(kinds) > 1:
+        for number in sorted(kinds.values()):
+            at: dict[str, int | tuple[int, ...]] = dict.fromkeys(job.facts.model.denoisers, number)
+            yield at
 
 
 def _joined(split: Parallel, job: _Job, data: int, inner: int, total: int) -> Parallel | None:

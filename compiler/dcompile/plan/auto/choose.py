@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dcompile.core.diagnostics import Diagnostic, Path, Severity, has_errors
+from dcompile.core.flow import flow
 from dcompile.facts.resolve import Facts
+from dcompile.layout.chosen import say_section
 from dcompile.plan.auto.bounds import Bounds, bounds_of
 from dcompile.plan.auto.candidates import candidates
 from dcompile.plan.auto.judge import Judged, judge_all, told
@@ -14,7 +16,7 @@ from dcompile.plan.auto.no_fit import no_fit
 from dcompile.plan.auto.rank import rank, runners_up
 from dcompile.plan.auto.reasons import because, idle, lost
 from dcompile.plan.types import Decision
-from dcompile.recipe.model import Parallel, Recipe
+from dcompile.recipe.model import Devices, Parallel, Recipe
 from dcompile.rules.catalog import JOB_RULES, RULES, run_rules
 from dcompile.rules.check import CheckedRecipe
 from dcompile.rules.rule import subject_of
@@ -75,11 +77,23 @@ def choose(
         because=because(winner, judged, facts),
         alternatives=tuple(f"{one.candidate.text}: {lost(one, winner)}" for one in others),
     )
-    decisions = (decision, *idle(winner, judged, total))
+    decisions = (decision, *idle(winner, judged, total), *_chosen_devices(recipe, winner, ranked))
     found = run_rules(JOB_RULES, subject_of(recipe, facts)) + told(winner)
     # Advice about a plan that nobody wrote is no advice: the reason says why it was chosen.
     found = tuple(one for one in found if one.severity is not Severity.ADVICE or one.path[:1] != ("parallel",))
     return Choice(winner, others, judged, decisions), tuple(one for one in found if not is_ignored(one))
+
+
+def _chosen_devices(recipe: Recipe, winner: Judged, ranked: Sequence[Judged]) -> Iterator[Decision]:
+    """Which devices of a mixed box the plan is for, where they are not the first that the recipe lists."""
+    numbers, ids, section = winner.candidate.numbers, winner.candidate.ids, recipe.devices
+    if numbers is None or ids is None or not isinstance(section, Devices):
+        return
+    why = f"a recipe that names this plan has `{say_section(section, numbers)}` under `devices`"
+    first = next((one for one in ranked if one.candidate.numbers is None), None)
+    if first is not None:
+        why = f"of the devices as they are listed the best is `{first.candidate.text}`: {lost(first, winner)}; {why}"
+    yield Decision("devices.ids", flow(ids), why)
 
 
 def _none(recipe: Recipe, facts: Facts, bounds: Bounds, judged: tuple[Judged, ...]) -> tuple[Diagnostic, ...]:

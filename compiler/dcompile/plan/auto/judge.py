@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import ceil, inf
+from typing import Any
 
 from dcompile.core.diagnostics import Diagnostic, Severity, has_errors
 from dcompile.estimate.job import estimate, pipeline_calls
 from dcompile.facts.resolve import Facts
+from dcompile.layout.chosen import devices_of, section_of
 from dcompile.memory.alternatives import tightest
 from dcompile.memory.fit import DeviceLoad, is_nearly_full
 from dcompile.memory.host import host_memory_bytes, host_need
 from dcompile.memory.offloading import least_offload, offloaded_plan
+from dcompile.plan.auto.boxes import is_mixed
 from dcompile.plan.auto.candidates import PLACED, Candidate, Group
-from dcompile.recipe.model import Recipe
+from dcompile.recipe.model import Devices, Recipe
 from dcompile.rules.catalog import JOB_RULES, RULES, run_rules
 from dcompile.rules.check import CheckedRecipe, check
 from dcompile.rules.rule import Subject, subject_of
@@ -86,8 +89,12 @@ class Judged:
 
 
 def tried(recipe: Recipe, facts: Facts, candidate: Candidate) -> Subject:
-    """The job with a candidate's plan."""
-    return subject_of(recipe.model_copy(update={"parallel": candidate.parallel}), facts, is_candidate=True)
+    """The job with a candidate's plan, on the devices that it is for."""
+    changed: dict[str, Any] = {"parallel": candidate.parallel}
+    if candidate.numbers is not None and isinstance(recipe.devices, Devices):
+        changed["devices"] = section_of(recipe.devices, candidate.numbers)
+        facts = replace(facts, devices=devices_of(facts.devices, candidate.numbers))
+    return subject_of(recipe.model_copy(update=changed), facts, is_candidate=True)
 
 
 def judge(recipe: Recipe, facts: Facts, candidate: Candidate) -> Judged:
@@ -104,10 +111,10 @@ def judge(recipe: Recipe, facts: Facts, candidate: Candidate) -> Judged:
     found = tuple(one for one in found if one.code != "DC408")
     if checked is None:
         return Judged(candidate, subject, None, found)
-    timed = estimate(subject.recipe, facts, subject.splits)
+    timed = estimate(subject.recipe, subject.facts, subject.splits)
     parts = candidate.devices // candidate.data if candidate.kind not in PLACED else 1
     rows = max(1, len(facts.rows))
-    need = host_need(subject.recipe, facts, subject.splits) if candidate.offloads else None
+    need = host_need(subject.recipe, subject.facts, subject.splits) if candidate.offloads else None
     host_bytes = need.ranks * need.own_bytes if need is not None else 0
     return Judged(
         candidate=candidate,
@@ -165,7 +172,7 @@ def judge_all(recipe: Recipe, facts: Facts, groups: Iterable[Group], *, may_offl
 
     Placing components on more devices never makes a step shorter: once it fits on some, more are not tried.
     """
-    is_mixed = len({device.name for device in facts.devices.node}) > 1
+    may_differ = is_mixed(facts)
     placed: set[tuple[str, int]] = set()
     for group in groups:
         what = group[0].kind, group[0].data
@@ -175,7 +182,7 @@ def judge_all(recipe: Recipe, facts: Facts, groups: Iterable[Group], *, may_offl
         while judged[-1].checked is None and not judged[-1].is_too_large and len(judged) < len(group):
             judged.append(judge(recipe, facts, group[len(judged)]))
         best = next((one for one in judged if one.checked is not None or one.is_too_large), judged[0])
-        if group[0].kind in PLACED and best.checked is not None and not best.warns and not is_mixed:
+        if group[0].kind in PLACED and best.checked is not None and not best.warns and not may_differ:
             placed.add(what)
         yield best
         is_tight = best.checked is not None and any(is_nearly_full(load) for load in best.subject.loads)

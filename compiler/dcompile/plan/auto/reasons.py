@@ -54,9 +54,10 @@ def because(winner: Judged, judged: Sequence[Judged], facts: Facts) -> str:
         parts.append(f"{format_bytes(winner.host_bytes)} of memory on each host")
     if winner.load is not None:
         parts.append(f"the fullest device has {fullness(winner.load)}")
-    single = next((one for one in judged if one.candidate.kind == "single" and one.candidate.data == 1), None)
-    if single is not None and single.is_too_large and single.load is not None:
-        parts.append(f"one device would need {fullness(single.load)}")
+    alone = [one for one in judged if one.candidate.kind == "single" and one.candidate.data == 1]
+    largest = [one.load for one in alone if one.is_too_large and one.load is not None and not one.candidate.offloads]
+    if largest and not any(one.checked is not None and not one.candidate.offloads for one in alone):
+        parts.append(f"one device would need {fullness(max(largest, key=lambda load: load.memory_bytes or 0))}")
     return "; ".join(parts)
 
 
