@@ -38,6 +38,7 @@ ASKABLE = {
     "DC306": "an argument that the pipeline's call does not take",
     "DC308": "a size that the pipeline does not take",
     "DC309": "a text that is too long",
+    "DC318": "no positions for so many tokens",
     "DC340": "dtypes of components",
     "DC341": "the scale of a merged adapter",
     "DC401": "heads",

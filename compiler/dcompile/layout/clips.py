@@ -48,13 +48,14 @@ def chunk_of(model: ModelFacts, args: Mapping[str, Any]) -> Chunk | None:
     own = model.call_args
     frames = args.get("num_latent_frames_per_chunk")
     sizes = args.get("history_sizes")
-    fits = isinstance(sizes, (list, tuple)) and len(sizes) == 3 and all(_is_count(size) for size in sizes)
+    fits = isinstance(sizes, (list, tuple)) and len(sizes) == 3 and all(is_count(size) for size in sizes)
     long, mid, short = sorted(sizes if fits and sizes else own["history_sizes"], reverse=True)
     # Where the first frame is not kept, one more of the last ones is there in its place.
-    return Chunk(frames if _is_count(frames) else own["num_latent_frames_per_chunk"], (long, mid, short + 1))
+    return Chunk(frames if is_count(frames) else own["num_latent_frames_per_chunk"], (long, mid, short + 1))
 
 
-def _is_count(value: object) -> TypeGuard[int]:
+def is_count(value: object) -> TypeGuard[int]:
+    """Whether a value is a number of frames, and not beyond all reason."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10_000
 
 

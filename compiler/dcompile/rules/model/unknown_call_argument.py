@@ -1,6 +1,7 @@
 """An argument under `run.args`, a key of `run`, or a column of the prompt file, is not one of the pipeline's call.
 
-What it checks: names in `run.args` against the signature of the pipeline's `__call__`; `guidance`, `true_cfg`,
+What it checks: names in `run.args` against the signature of the pipeline's `__call__`, and what Helios is told of the
+history of its chunks; `guidance`, `true_cfg`,
 `negative_prompt` and `frames` against what the pipeline does with them; `guidance_scale_2` against `boundary_ratio`.
 
 Why it matters: diffusers raises only after every weight was loaded. `true_cfg` of a pipeline with one branch would be
@@ -10,7 +11,8 @@ Example: `run: {args: {max_seq_length: 8}}`
 
 Use instead: `run: {args: {max_sequence_length: 8}}`
 
-Source: diffusers 0.42.1, the pipeline's `__call__`; `pipeline_wan.py:323` (row CALL-05).
+Source: diffusers 0.42.1, the pipeline's `__call__`; `pipeline_wan.py:323`, `pipeline_helios.py:708` and `:823`
+(row CALL-05).
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from dcompile.core.diagnostics import Diagnostic, Move, Remove
 from dcompile.core.meant import meant, nearest
 from dcompile.facts.guidance import Guidance, guidance_of
 from dcompile.facts.pipelines import describe_pipeline
+from dcompile.layout.clips import chunk_of, is_count
 from dcompile.layout.settings import CALL_NAMES
 from dcompile.rules.rule import Rule, Subject, error
 
@@ -65,6 +68,8 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         elif _needs_two_experts(subject, name):
             message = f"`{name}` is for a pipeline with two denoisers"
             yield error("DC306", message, LEFT_OUT, path, is_key=True, fix=Remove())
+        elif chunk_of(subject.facts.model, {}) is not None and (fault := _history_fault(subject, name)) is not None:
+            yield error("DC306", fault, LEFT_OUT, path, is_key=True, fix=Remove())
     for name in ("height", "width"):
         if known and name not in known and getattr(subject.recipe.run, name) is not None:
             message = f"{pipeline} takes no `{name}`: what it makes is as large as the input picture"
@@ -82,6 +87,17 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         where = ("run", "negative_prompt") if run.negative_prompt is not None else ("run", "prompts")
         idle = Remove() if where[-1] == "negative_prompt" else None
         yield error("DC306", f"{pipeline} takes no `negative_prompt`", "leave it out", where, fix=idle)
+
+
+def _history_fault(subject: Subject, name: str) -> str | None:
+    """What is wrong with an argument about the history that a chunk sees; None where nothing is."""
+    value, pipeline = subject.recipe.run.args[name], subject.facts.model.pipeline
+    if name == "keep_first_frame" and value is False:
+        return f"{pipeline} fails without the first frame: it keeps one frame of history less than it then asks for"
+    is_list = isinstance(value, list) and len(value) == 3 and all(is_count(size) for size in value)
+    if name == "history_sizes" and not is_list:
+        return f"{pipeline} takes three numbers of frames as `{name}`, each above 0"
+    return None
 
 
 def _keys(subject: Subject, known: tuple[str, ...], guidance: Guidance) -> Iterator[Diagnostic]:
