@@ -89,6 +89,7 @@ _AROUND = {
     "Union",
 }
 _AROUND |= {"typing", "diffusers", "callbacks", "PipelineCallback", "MultiPipelineCallbacks"}
+_OWN_CLASS = re.compile(r"diffusers\.pipelines\.[\w.]+")
 _BATCHED = re.compile(r"\[\s*latents\s*\]\s*\*\s*2|\[latents, latents\]|latents\w*(?:\.to\([^)]*\))?\.repeat\(2")
 _DENOISED = re.compile(r"(?:self\.transformer|self\.unet|current_model|self\.prior|\btransformer)\(\s*\n")
 
@@ -126,12 +127,13 @@ def adapted_components(cls: Any) -> list[str]:
 
 
 def opaque_args(cls: Any) -> list[str]:
-    """Arguments of a pipeline's call that take tensors, pictures and functions, and nothing that text can hold."""
+    """Arguments of a pipeline's call that take tensors, pictures, functions and objects of a pipeline's own classes (such
+    as `LTXVideoCondition`), and nothing that text can hold."""
     return [
         key
         for key, parameter in inspect.signature(cls.__call__).parameters.items()
         if parameter.annotation is not parameter.empty
-        and (words := set(re.findall(r"[A-Za-z_]+", str(parameter.annotation)))) & _OPAQUE
+        and (words := set(re.findall(r"[A-Za-z_]+", _OWN_CLASS.sub("Tensor", str(parameter.annotation))))) & _OPAQUE
         and words <= _OPAQUE | _AROUND
     ]
 
