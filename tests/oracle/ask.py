@@ -67,7 +67,7 @@ ASKABLE = {
 }
 """The refusals that a run can confirm. The rest has nothing to run (an unknown name, a key that is not there yet, more
 devices than there are, memory) or runs on a CPU and not on a GPU (a device map beside a split)."""
-ONLY_A_FAILURE_TELLS = ("DC306", "DC441", "DC442", "DC443", "DC444")
+ONLY_A_FAILURE_TELLS = ("DC306", "DC423", "DC441", "DC442", "DC443", "DC444")
 """Refusals of what would be ignored, or mean something else, on one process as well: a run that is the same says
 nothing."""
 

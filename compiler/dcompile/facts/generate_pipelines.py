@@ -127,8 +127,8 @@ def adapted_components(cls: Any) -> list[str]:
 
 
 def opaque_args(cls: Any) -> list[str]:
-    """Arguments of a pipeline's call that take tensors, pictures, functions and objects of a pipeline's own classes (such
-    as `LTXVideoCondition`), and nothing that text can hold."""
+    """Arguments of a pipeline's call that take tensors, pictures, functions and objects of a pipeline's own classes (as
+    `LTXVideoCondition`), and nothing that text can hold."""
     return [
         key
         for key, parameter in inspect.signature(cls.__call__).parameters.items()

@@ -15,8 +15,8 @@ Use instead: `run: {height: 992}` or `1008`
 Source: diffusers 0.42.1, `pipeline_wan.py:292` and `:494`, `pipeline_ltx.py:377` and `:491`, `pipeline_flux.py:453`,
 `pipeline_flux_kontext.py:896`, `pipeline_hidream_image.py:814`, `pipeline_kandinsky_t2i.py:628`,
 `pipeline_helios.py:702`, `pipeline_chronoedit.py:593`
-(rows CALL-01, CALL-02, CALL-03). A Wan whose autoencoder has 16 pixels a latent needs 32: half a patch is lost
-otherwise, and the scheduler's step fails.
+(rows CALL-01, CALL-02, CALL-03). A Wan whose autoencoder has 16 pixels a latent floors to 32 what divides by 16
+(`pipeline_wan.py:506`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ from dcompile.layout.clips import chunk_of, clip_frames, fixed_frames
 from dcompile.layout.pictures import chooses_size
 from dcompile.rules.rule import Rule, Subject, error, warning
 
+FLOORS = ("WanPipeline", "WanImageToVideoPipeline")
+"""Pipelines that take what divides by `multiple`, and cut it to whole tokens themselves."""
+
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
     tokens = subject.facts.model.tokens
@@ -37,12 +40,13 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         return
     strict = tokens.get("multiple", 1)
     step = lcm(strict, tokens["spatial"]) if strict > 1 else tokens["spatial"]
+    floors = strict == 1 or subject.facts.model.pipeline in FLOORS
     for name, pixels in (("height", subject.settings.height_px), ("width", subject.settings.width_px)):
         if pixels % step:
             lower = pixels // step * step
             hint = f"use {lower} or {lower + step}" if lower else f"use {step}"
             message = f"{name} {pixels} is not a multiple of {step}"
-            if strict > 1 or not lower:
+            if pixels % strict or not floors or not lower:
                 yield error("DC308", message, hint, subject.given("run", name))
             else:
                 yield warning("DC308", f"{message}; the pipeline makes {lower}", hint, subject.given("run", name))
