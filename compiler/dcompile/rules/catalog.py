@@ -182,7 +182,6 @@ JOB_RULES: tuple[Rule, ...] = (
     pictures_not_taken.RULE,
     picture_count.RULE,
     picture_shape.RULE,
-    pictures_in_batch.RULE,
     no_steps_left.RULE,
     class_not_asked.RULE,
     component_elsewhere.RULE,
