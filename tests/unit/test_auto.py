@@ -567,6 +567,15 @@ def test_whole_components_on_two_cards_come_before_one_cut_over_five(chosen: Cho
     assert compiled.choice.winner.load.need_bytes < 22 * 2**30
 
 
+def test_what_lies_whole_beside_a_cut_component_is_named_where_its_peak_calls_for_it(chosen: Chosen) -> None:
+    """Mochi on four cards: by weights the autoencoder lies where its decode has no room."""
+    compiled = chosen("genmo/mochi-1-preview", "{gpu: l4, per_node: 8}")
+    assert compiled.choice is not None
+    cut = [one for one in compiled.choice.judged if one.candidate.kind == "cut" and one.candidate.devices == 4]
+    fits = [one.candidate.parallel.device_map for one in cut if one.checked is not None]
+    assert [sorted(one) for one in fits if isinstance(one, dict)] == [["text_encoder", "transformer", "vae"]]
+
+
 @pytest.mark.parametrize("parallel", ["auto", "{auto: {fixed: {device_map: balanced}}}"])
 @pytest.mark.parametrize("devices", ["{gpu: l4, per_node: 8}", "{gpus: [l4, l40s, l4, rtx-4090]}"])
 def test_no_candidate_counts_a_device_that_it_leaves_empty(parallel: str, devices: str, chosen: Chosen) -> None:

@@ -7,7 +7,7 @@ counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil
@@ -17,7 +17,7 @@ from dcompile.core.flow import flow
 from dcompile.facts.resolve import Facts
 from dcompile.layout.chosen import devices_of, section_of
 from dcompile.layout.nodes import nodes_of
-from dcompile.layout.placement import cannot_be_cut, place
+from dcompile.layout.placement import Placement, cannot_be_cut, place
 from dcompile.layout.splits import split_components
 from dcompile.layout.tokens import divisors
 from dcompile.memory.fit import Belongings, belongings
@@ -83,6 +83,8 @@ class Candidate:
 
 
 Group = tuple[Candidate, ...]
+Map = dict[str, int | tuple[int, ...]]
+"""A value of `device_map`."""
 
 
 def plan_text(parallel: Parallel) -> str:
@@ -154,30 +156,35 @@ class _Job:
             if size > room // 4 and name not in model.denoisers and model.components[name].tensor_plan
         )
 
-    def packed(self, device_map: dict[str, int | tuple[int, ...]], count: int) -> Parallel | None:
+    def packed(self, device_map: Map, count: int, *, beside_cut: bool = False) -> Parallel | None:
         """Every component on one of `count` devices, so that the fullest is as empty as it can be while each is called.
 
         Args:
             device_map: the components whose devices are given: those that are cut, or that go to one.
             count: devices of a replica.
+            beside_cut: whether only a packing is asked for that differs from the one by weights.
 
         Returns:
-            None where a device holds nothing: the same is a plan for fewer.
+            None where there is no such packing, or where a device holds nothing: the same is a plan for fewer.
         """
+        placement = self._place(device_map, count, self.peaks)
+        held = {device for sizes in placement.bytes_of.values() for device, size in sizes.items() if size}
+        if len(held) < count or (beside_cut and placement.device_of == self._place(device_map, count).device_of):
+            return None
+        largest_first = sorted(placement.device_of, key=lambda name: (-self.sizes[name], name))
+        on = placement.device_of
+        if not device_map and len(set(self.facts.devices.node)) == 1:
+            # Which of devices that are alike holds what is all one: the largest component lies on the first.
+            number = {device: i for i, device in enumerate(dict.fromkeys(on[name] for name in largest_first))}
+            on = {name: number[device] for name, device in on.items()}
+        return Parallel(device_map={name: device_map.get(name, on[name]) for name in largest_first})
+
+    def _place(self, device_map: Map, count: int, peaks: Mapping[str, int] | None = None) -> Placement:
         facts = replace(self.facts, devices=replace(self.facts.devices, per_node=count, nodes=1))
         at = {name: ComponentParallel(device=on) for name, on in device_map.items() if isinstance(on, int)}
         parallel = Parallel(device_map="balanced", components=at) if len(at) == len(device_map) else None
         tried = self.recipe.model_copy(update={"parallel": parallel or Parallel(device_map=device_map)})
-        placement = place(tried, facts, split_components(tried, facts.model), self.peaks)
-        held = {device for sizes in placement.bytes_of.values() for device, size in sizes.items() if size}
-        if len(held) < count:
-            return None
-        whole = sorted(set(placement.device_of) - set(device_map), key=lambda name: (-self.sizes[name], name))
-        number = {device: device for device in range(count)}
-        if not device_map and len(set(self.facts.devices.node)) == 1:
-            # Which of devices that are alike holds what is all one: the largest component lies on the first.
-            number = {device: i for i, device in enumerate(dict.fromkeys(placement.device_of[name] for name in whole))}
-        return Parallel(device_map={**device_map, **{name: number[placement.device_of[name]] for name in whole}})
+        return place(tried, facts, split_components(tried, facts.model), peaks)
 
 
 def candidates(recipe: Recipe, facts: Facts, bounds: Bounds, total: int) -> Iterator[Group]:
@@ -261,14 +268,17 @@ def _splits(job: _Job, inner: int) -> Iterator[tuple[str, Split]]:
         if large := job.large_encoders:
             yield "tensor", [(Parallel(tensor=inner, components=_split(large, inner)), len(large))]
     if "device_map" not in forbid:
+        seen: list[Parallel] = []
         for at in _at_first(job, inner) if inner <= len(model.components) else ():
-            if (packed := job.packed(at, inner)) is not None:
+            packed = job.packed(at, inner)
+            if packed is not None and packed not in seen:
+                seen.append(packed)
                 yield "device_map", [(packed, 0)]
         cuts = list(_cuts(job, inner))
         if cuts:
             yield "cut", [(Parallel(device_map=cut), 0) for cut in cuts]
         # What lies whole beside them is packed by weights; where its peaks call for other devices, they are named.
-        named = [packed for cut in cuts if (packed := job.packed(cut, inner)) is not None]
+        named = [packed for cut in cuts if (packed := job.packed(cut, inner, beside_cut=True)) is not None]
         if named:
             yield "cut", [(packed, 0) for packed in named]
 
@@ -308,7 +318,7 @@ def _as_fixed(fixed: Parallel, facts: Facts, recipe: Recipe, said: set[str], inn
     yield kind, [(Parallel(), 0)]
 
 
-def _at_first(job: _Job, inner: int) -> Iterator[dict[str, int | tuple[int, ...]]]:
+def _at_first(job: _Job, inner: int) -> Iterator[Map]:
     """What is placed before the rest is packed: nothing; and on a mixed box the denoisers, on one of each kind.
 
     The emptiest packing may have the denoiser on a slow device.
@@ -318,7 +328,7 @@ def _at_first(job: _Job, inner: int) -> Iterator[dict[str, int | tuple[int, ...]
     kinds = {device: number for number, device in reversed(list(enumerate(node)))}
     if len(kinds) > 1:
         for number in sorted(kinds.values()):
-            at: dict[str, int | tuple[int, ...]] = dict.fromkeys(job.facts.model.denoisers, number)
+            at: Map = dict.fromkeys(job.facts.model.denoisers, number)
             yield at
 
 
@@ -341,7 +351,7 @@ def _joined(split: Parallel, job: _Job, data: int, inner: int, total: int) -> Pa
     return Parallel(**{**given, **kept})
 
 
-def _cuts(job: _Job, count: int) -> Iterator[dict[str, int | tuple[int, ...]]]:
+def _cuts(job: _Job, count: int) -> Iterator[Map]:
     """Which components are cut over all devices: those too large for one, else the largest."""
     if count > MOST_CUT:
         return
