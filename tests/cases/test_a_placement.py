@@ -76,10 +76,13 @@ def test_case_005_a_class_without_blocks_that_stay_whole(verdict: Verdict) -> No
     ltx = "version: 1\nmodel: {id: Lightricks/LTX-Video, dtype: bfloat16}\nrun: {prompts: [a red fox], frames: 9}\n"
     assert verdict(ltx + devices + "parallel: {device_map: {transformer: [0, 1]}}") == []
     hunyuan = "version: 1\nmodel: {id: Tencent-Hunyuan/HunyuanDiT-Diffusers}\nrun: {prompts: [a red fox]}\n" + devices
-    (found,) = verdict(hunyuan + "parallel: {device_map: {transformer: [0, 1]}}")
-    assert found[:3] == ("DC461", "error", "parallel.device_map.transformer")
-    assert "HunyuanDiT2DModel" in found.message
-    assert "`text_encoder_2`" in found.hint
+    assert verdict(hunyuan + "parallel: {device_map: {transformer: [0, 1]}}") == []
+    sound = "version: 1\nmodel: {id: Lightricks/LTX-2}\nrun: {prompts: [a red fox]}\n" + devices
+    said = verdict(sound + "parallel: {device_map: {audio_vae: [0, 1]}}")
+    (found,) = (one for one in said if one.severity == "error")
+    assert found[:3] == ("DC461", "error", "parallel.device_map.audio_vae")
+    assert "AutoencoderKLLTX2Audio" in found.message
+    assert "`text_encoder`" in found.hint
     assert verdict(FLUX + TWO_H100 + "parallel: {device_map: {transformer: [0, 1]}}") == []
 
 

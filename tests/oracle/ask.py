@@ -77,14 +77,15 @@ def is_told_by_failure_only(code: str, recipe: dict[str, Any]) -> bool:
     """Whether a run that is the same says nothing against a refusal.
 
     The length of Qwen-Image's text is that of the prompts' tokens, which no rule can count: whether its mask survives
-    uneven Ulysses (DC416), and whether a degree divides it (DC403), some prompts happen to fit. So it is with
-    those that Kandinsky 5 has in one call (DC414).
+    uneven Ulysses (DC416), and whether a degree divides it (DC403), some prompts happen to fit. Nor can a rule count
+    whether prompts of CogView and Kandinsky are padded to the same length (DC414).
     """
-    name = recipe["model"]["path"]
-    may_fit = (code in ("DC403", "DC416") and name == "qwen-image") or (code == "DC414" and "kandinsky" in name)
+    padded = ("DC414",)
+    happens = {"qwen-image": ("DC403", "DC416"), "cogview4": padded, "kandinsky5": padded, "kandinsky5-video": padded}
     # Some pipelines do with a batch and an input picture what one call after the other does, and others do not.
-    may_fit = may_fit or (code == "DC366" and "images" in recipe["run"])
-    return code in ONLY_A_FAILURE_TELLS or may_fit
+    if code == "DC366" and "images" in recipe["run"]:
+        return True
+    return code in ONLY_A_FAILURE_TELLS or code in happens.get(recipe["model"]["path"], ())
 
 
 @dataclass(frozen=True)

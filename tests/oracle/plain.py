@@ -76,7 +76,7 @@ def _make(recipe: dict[str, Any], root: Path) -> Made:
         generator = torch.Generator("cpu").manual_seed(seed)
         with torch.inference_mode():
             result = pipeline(prompt=prompt, generator=generator, output_type="np", **call)
-        output = result.frames if hasattr(result, "frames") else result.images
+        output = next(result[name] for name in ("frames", "images", "image") if name in result)
         made[index] = (latents[-1][0], np.asarray(output[0]))
     return made
 

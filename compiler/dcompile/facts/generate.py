@@ -308,8 +308,13 @@ def describe_class(cls: Any, model: Any = None) -> dict[str, Any]:
         "no_split": sorted(no_split) if isinstance(no_split, set) else list(no_split),
         "repeated_blocks": bool(getattr(cls, "_repeated_blocks", None)),
         "float32": kept_float32(cls if model is None else model),
-        "unquantized": None if model is None else unquantized(model),
+        # transformers does not quantize a model of its own that lies in a pipeline's folder (the safety checker).
+        "unquantized": None if model is None or _is_in_pipeline(cls) else unquantized(model),
     }
+
+
+def _is_in_pipeline(cls: Any) -> bool:
+    return cls.__module__.startswith("diffusers.pipelines.") and issubclass(cls, transformers.PreTrainedModel)
 
 
 def config_keys(cls: Any) -> set[str]:
@@ -354,13 +359,23 @@ def describe_entry(class_name: str, config: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _some_config(class_name: str) -> dict[str, Any]:
+    """A config that a class can be made of: none, or that of a known model where it has arguments without a default."""
+    try:
+        build(class_name, "diffusers", {})
+    except Exception:  # as above
+        parts = (part for model in read_published().values() for part in model["components"].values())
+        return next((part["config"] for part in parts if part.get("class") == class_name), {})
+    return {}
+
+
 def describe_classes() -> dict[str, Any]:
     """Every denoiser class of diffusers and the usual text encoders and autoencoders, by name."""
     classes = {}
     for name in sorted(dir(diffusers)):
         cls = getattr(diffusers, name, None)
         if inspect.isclass(cls) and issubclass(cls, diffusers.ModelMixin) and cls is not diffusers.ModelMixin:
-            classes[name] = {**describe_entry(name, {}), "family": family_of(name)["family"]}
+            classes[name] = {**describe_entry(name, _some_config(name)), "family": family_of(name)["family"]}
     others = {
         **dict.fromkeys(_TRANSFORMERS_CLASSES, "transformers"),
         "StableDiffusionSafetyChecker": "stable_diffusion",

@@ -12,6 +12,7 @@ import sys
 from typing import Any
 
 import diffusers
+import transformers
 
 from dcompile.facts.generate_pictures import needed_pictures
 
@@ -53,7 +54,7 @@ _FAMILIES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("CogView4", {"family": "cogview4", **_PLAIN, "patch": 2, "multiple": 16}),
     ("HiDream", {"family": "hidream", **_SQUARE}),
     ("AuraFlow", {"family": "auraflow", **_PLAIN, "patch": 2, "multiple": None}),
-    ("HunyuanDiT", {"family": "hunyuandit", **_PLAIN, "patch": 2, "multiple": 8}),
+    ("HunyuanDiT", {"family": "hunyuandit", **_PLAIN, "patch": 2}),
     ("StableDiffusionXL", {"family": "sdxl", **_PLAIN, "multiple": 8, "text_limit": 77}),
     ("StableDiffusion3", {"family": "sd3", **_PLAIN, "patch": 2, "multiple": None, "text_limit": 512}),
     ("StableDiffusion", {"family": "sd", **_PLAIN, "multiple": 8, "text_limit": 77}),
@@ -115,6 +116,7 @@ def describe_pipelines() -> dict[str, Any]:
             "pictures": needed_pictures(cls),
             "adapters": adapted_components(cls),
             "no_plain_value": opaque_args(cls),
+            **failing_args(cls),
             "call_args": call_args(cls),
         }
         pipelines[name] = {**family, **_from_source(cls), **own}
@@ -136,6 +138,19 @@ def opaque_args(cls: Any) -> list[str]:
         and (words := set(re.findall(r"[A-Za-z_]+", _OWN_CLASS.sub("Tensor", str(parameter.annotation))))) & _OPAQUE
         and words <= _OPAQUE | _AROUND
     ]
+
+
+def failing_args(cls: Any) -> dict[str, list[str]]:
+    """Arguments that every value but none fails with; an entry where there are some.
+
+    With `clip_skip` Stable Diffusion looks for a part that the text encoders of this transformers do not have
+    (`pipeline_stable_diffusion.py:389`).
+    """
+    has_part = "self.text_model" in inspect.getsource(transformers.CLIPTextModel)
+    if "clip_skip" not in inspect.signature(cls.__call__).parameters or has_part:
+        return {}
+    encodes = inspect.getsource(cls.encode_prompt) if hasattr(cls, "encode_prompt") else ""
+    return {"failing": ["clip_skip"]} if "self.text_encoder.text_model." in encodes else {}
 
 
 def call_args(cls: Any) -> dict[str, Any]:

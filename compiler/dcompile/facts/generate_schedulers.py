@@ -102,6 +102,7 @@ def describe_scheduler(cls: Any, attributes: list[str]) -> dict[str, Any]:
         "step": [parameter.name for parameter in step],
         "step_required": sum(p.default is p.empty and p.kind is not p.VAR_KEYWORD for p in step),
         **_accepts_both(cls, set(parameters)),
+        **_least_steps(cls, parameters),
         "noise": _noise(cls, parameters, tree),
         "flow": [settings for settings in _FLOW_SETTINGS if set(settings) <= set(parameters) and _flows(cls, settings)],
         "denoises": _denoises(cls, set(parameters)),
@@ -207,6 +208,16 @@ def _run(cls: Any, settings: dict[str, Any], model: Any = None, steps: int = STE
     except Exception:  # what a class raises is not ours to list: it cannot run this way
         return None
     return sample
+
+
+def _least_steps(cls: Any, parameters: dict[str, Any]) -> dict[str, Any]:
+    """The fewest steps that run, where that is not one; and the switches with which a single one does."""
+    least = next((steps for steps in range(1, STEPS + 1) if _run(cls, {}, steps=steps) is not None), 1)
+    if least == 1:
+        return {}
+    switches = {name: not one.default for name, one in parameters.items() if isinstance(one.default, bool)}
+    fewer = {name: value for name, value in switches.items() if _run(cls, {name: value}, steps=1) is not None}
+    return {"least_steps": least, "fewer_with": fewer}
 
 
 def _accepts_both(cls: Any, parameters: set[str]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ class SchedulerFacts:
         noise: settings with which a step draws from the global generator; `{}` stands for any.
         flow: settings with which it is right for a model that predicts the velocity of a straight path; `{}` for any.
         denoises: whether it is right for a model that predicts the noise of Stable Diffusion's training schedule.
+        least_steps: the fewest steps that it can run, and `fewer_with` the settings of which each lets it run one.
     """
 
     arguments: dict[str, Any]
@@ -42,6 +43,8 @@ class SchedulerFacts:
     flow: list[dict[str, Any]]
     denoises: bool
     accepts_list: dict[str, list[dict[str, bool]]] = field(default_factory=dict)
+    least_steps: int = 1
+    fewer_with: dict[str, bool] = field(default_factory=dict)
 
     def draws_noise(self, settings: dict[str, Any]) -> bool:
         """Whether steps draw noise under the given settings."""

@@ -160,6 +160,12 @@ ALWAYS_MASKED = {
 0.42.1, `pipeline_ltx.py:775`, `pipeline_chroma.py:787`, `transformer_hunyuan_video.py:1054`)."""
 
 
+def texts_differ(facts: Facts) -> bool:
+    """Whether two pictures have different prompts, or different negative ones."""
+    texts = {row.prompt for row in facts.rows}, {row.negative_prompt for row in facts.rows}
+    return any(len(found) > 1 for found in texts)
+
+
 def text_mask(recipe: Recipe, facts: Facts, name: str) -> str | None:
     """The kind of mask with which the pipeline calls a denoiser, or None.
 
@@ -167,6 +173,5 @@ def text_mask(recipe: Recipe, facts: Facts, name: str) -> str | None:
     (`pipeline_qwenimage.py:262`). Which pictures share a call can change between runs, as what is complete is skipped.
     """
     if facts.model.family == "qwenimage":
-        texts = {row.prompt for row in facts.rows}, {row.negative_prompt for row in facts.rows}
-        return "bool" if recipe.run.batch > 1 and any(len(found) > 1 for found in texts) else None
+        return "bool" if recipe.run.batch > 1 and texts_differ(facts) else None
     return ALWAYS_MASKED.get(facts.model.components[name].class_name)

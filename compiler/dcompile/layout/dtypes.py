@@ -49,6 +49,19 @@ HANDOVERS: Mapping[str, tuple[Handover, ...]] = {
     ),
     # `pipeline_pixart_sigma.py:824`; latents are converted before the VAE (`:895`).
     "PixArtSigmaPipeline": (Handover(("text_encoder",), "transformer"),),
+    # `pipeline_aura_flow.py:584`, `pipeline_cogview4.py:578`; latents are converted before the VAE.
+    **dict.fromkeys(("AuraFlowPipeline", "CogView4Pipeline"), (Handover(("text_encoder",), "transformer"),)),
+    # `pipeline_hidream_image.py:403`, `:877`, `:967`: two encoders are joined, and the latents have their dtype.
+    "HiDreamImagePipeline": (
+        Handover(("text_encoder", "text_encoder_2"), "transformer"),
+        Handover(("text_encoder_3",), "transformer"),
+        Handover(("text_encoder_4",), "transformer"),
+        Handover(("text_encoder", "text_encoder_2"), "vae"),
+    ),
+    # `pipeline_hunyuandit.py:757`: everything is converted to the denoiser's dtype, and the VAE takes that as it is.
+    "HunyuanDiTPipeline": (Handover(("transformer",), "vae"),),
+    # `pipeline_stable_diffusion.py:409`, `:1071`
+    "StableDiffusionPipeline": (Handover(("text_encoder",), "unet"), Handover(("text_encoder",), "vae")),
     # Z-Image and Sana convert everything: `pipeline_z_image.py:592`, `pipeline_sana.py:959`.
     # `pipeline_qwenimage.py:220`; latents are converted before the VAE (`:689`).
     "QwenImagePipeline": (Handover(("text_encoder",), "transformer"),),

@@ -5,14 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from . import lora
+from .auraflow import AURAFLOW
 from .chroma import CHROMA
 from .chronoedit import CHRONOEDIT
 from .cogvideox import COGVIDEOX, COGVIDEOX_TABLE
+from .cogview4 import COGVIEW4
 from .family import Family
 from .flux import FLUX
 from .flux2 import FLUX2
 from .helios import HELIOS
+from .hidream import HIDREAM
 from .hunyuan_video import HUNYUAN_VIDEO
+from .hunyuandit import HUNYUANDIT
+from .kandinsky5 import KANDINSKY5
 from .kandinsky5_video import KANDINSKY5_VIDEO
 from .ltx import LTX, LTX_CONDITION
 from .ltx2 import LTX2
@@ -22,6 +27,7 @@ from .parts import PROMPTS, draw
 from .pixart import PIXART
 from .qwen_image import QWEN_IMAGE
 from .sana import SANA
+from .sd import SD, SD_TWO
 from .sd3 import SD3
 from .sdxl import SDXL
 from .wan import WAN, WAN_EXPANDED, WAN_SEEING, WAN_TWO, WAN_VACE
@@ -33,7 +39,7 @@ FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
         *(FLUX, FLUX2, QWEN_IMAGE, WAN, WAN_TWO, LTX, SD3, SDXL),
-        *(CHROMA, Z_IMAGE, SANA, PIXART, LUMINA2),
+        *(CHROMA, Z_IMAGE, SANA, PIXART, LUMINA2, AURAFLOW, COGVIEW4, HIDREAM, HUNYUANDIT, KANDINSKY5, SD, SD_TWO),
         *(CHRONOEDIT, HELIOS, HUNYUAN_VIDEO, COGVIDEOX, COGVIDEOX_TABLE, MOCHI),
         *(LTX2, LTX_CONDITION, WAN_SEEING, WAN_VACE, WAN_EXPANDED, KANDINSKY5_VIDEO),
     )

@@ -33,6 +33,7 @@ class Family:
         guidance: pieces of the `run` section.
         strategies: those that its denoiser can run under; the others are tried less often.
         spare: components that may be left out.
+        kept: those that one process loads all the same where it is told to leave them out.
         args: what `run.args` always holds.
         arguments: what it may hold beside.
         lora_targets: names of the denoiser's layers that an adapter changes; none where its pipeline loads no adapters.
@@ -42,8 +43,10 @@ class Family:
         cuts_autoencoder: whether its autoencoder is cut there: one family a class.
         branches: the piece of the `run` section that has two branches made.
         text_length: the length of its text there.
+        pads_without_mask: whether pictures of one call depend on each other where their prompts differ in length.
         noise: the scheduler with noise at each step; None where its pipeline can use none.
         images: names of input pictures that lie beside the pipelines (`parts.draw`).
+        is_heavy: whether it takes seconds for a picture, so that CI asks it about its plans alone.
         plans: the `parallel` sections that it is asked about there, instead of what every family goes through.
     """
 
@@ -60,6 +63,7 @@ class Family:
     args: dict[str, Any] = field(default_factory=dict)
     strategies: tuple[str, ...] = ("data", "map")
     spare: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
     arguments: tuple[dict[str, Any], ...] = ()
     splits: tuple[dict[str, Any], ...] = ()
     encoder: str = "text_encoder"
@@ -67,6 +71,8 @@ class Family:
     cuts_autoencoder: bool = False
     branches: dict[str, Any] = field(default_factory=lambda: {"true_cfg": 2.0, "negative_prompt": "green tree"})
     text_length: int = 12
+    pads_without_mask: bool = False
     noise: dict[str, Any] | None = field(default_factory=lambda: {"stochastic_sampling": True})
     images: tuple[str, ...] = ()
     plans: tuple[dict[str, Any], ...] | None = None
+    is_heavy: bool = False

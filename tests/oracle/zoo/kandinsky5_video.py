@@ -49,6 +49,7 @@ def save(folder: Path) -> Path:
 
 KANDINSKY5_VIDEO = Family(
     name="kandinsky5-video",
+    pads_without_mask=True,
     save=save,
     parts=("text_encoder", "text_encoder_2", "vae"),
     sizes=((32, 32), (48, 32), (48, 48), (80, 32), (40, 32)),

@@ -57,8 +57,8 @@ def draw(root: Path) -> None:
     Image.fromarray(pixels).resize((48, 40), Image.Resampling.BICUBIC).save(root / PICTURE)
 
 
-def clip_tokenizer() -> CLIPTokenizer:
-    """A CLIP tokenizer of 16 tokens that knows `WORDS`."""
+def clip_tokenizer(model_max_length: int = 16) -> CLIPTokenizer:
+    """A CLIP tokenizer that knows `WORDS`."""
     tokenizer = Tokenizer(models.BPE(unk_token="<|endoftext|>", end_of_word_suffix="</w>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     trainer = trainers.BpeTrainer(
@@ -67,7 +67,9 @@ def clip_tokenizer() -> CLIPTokenizer:
     tokenizer.train_from_iterator([*WORDS, *"abcdefghijklmnopqrstuvwxyz"], trainer)
     content = json.loads(tokenizer.to_str())["model"]
     return CLIPTokenizer(
-        vocab=content["vocab"], merges=[tuple(merge) for merge in content["merges"]], model_max_length=16
+        vocab=content["vocab"],
+        merges=[tuple(merge) for merge in content["merges"]],
+        model_max_length=model_max_length,
     )
 
 

@@ -194,6 +194,7 @@ WAN_TWO = Family(
 )
 WAN_SEEING = Family(
     name="wan-seeing",
+    kept=("image_encoder",),
     save=save_seeing,
     parts=("text_encoder", "image_encoder", "vae"),
     sizes=WAN.sizes,

@@ -1,8 +1,9 @@
 """An argument under `run.args`, a key of `run`, or a column of the prompt file, is not one of the pipeline's call.
 
 What it checks: names in `run.args` against the signature of the pipeline's `__call__`, and what Helios is told of the
-history of its chunks; `guidance`, `true_cfg`,
-`negative_prompt` and `frames` against what the pipeline does with them; `guidance_scale_2` against `boundary_ratio`.
+history of its chunks; `guidance`, `true_cfg`, `negative_prompt` and `frames` against what the pipeline does with them;
+`guidance_scale_2` against `boundary_ratio`; `clip_skip` of Stable Diffusion, which no longer fits the text encoders of
+transformers.
 
 Why it matters: diffusers raises only after every weight was loaded. `true_cfg` of a pipeline with one branch would be
 taken for the guidance that the model was distilled with.
@@ -65,6 +66,9 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
             hint = f"did you mean `{near}`?" if near else f"it takes {_listed(own_names, pipeline)}"
             fix = None if only in subject.recipe.run.args else only
             yield error("DC306", f"{pipeline} takes no argument `{name}`", hint, path, is_key=True, fix=fix)
+        elif subject.recipe.run.args[name] is not None and name in describe_pipeline(pipeline).get("failing", ()):
+            message = f"{pipeline} fails with `{name}`: it looks for a part that its text encoder no longer has"
+            yield error("DC306", message, LEFT_OUT, path, is_key=True, fix=Remove())
         elif _needs_two_experts(subject, name):
             message = f"`{name}` is for a pipeline with two denoisers"
             yield error("DC306", message, LEFT_OUT, path, is_key=True, fix=Remove())

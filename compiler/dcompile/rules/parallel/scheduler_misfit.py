@@ -36,6 +36,8 @@ from dcompile.rules.rule import Rule, Subject, error
 _SCHEDULES = ("sigmas", "timesteps")
 _STEP_BACK = ("AceStepPipeline", "BriaFiboPipeline", "BriaFiboEditPipeline")
 """Pipelines that make `sigmas` themselves only where no `timesteps` are given (`pipeline_bria_fibo.py:625`)."""
+FEW = 4
+"""Steps that every class can run."""
 MOST_NAMED = 5
 """Classes that a hint names, those of a similar name first."""
 
@@ -46,7 +48,7 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
     # A known model's own scheduler fits its own pipeline, which `tests/unit/test_scheduler.py` sees to.
     recipe = subject.recipe
     is_elsewhere = recipe.model.pipeline is not None or recipe.run.task is not None or recipe.model.path is not None
-    if own is None and not asked and not is_elsewhere:
+    if own is None and not asked and not is_elsewhere and subject.settings.steps >= FEW:
         return
     if own is not None and own.class_ is not None and own.class_ not in known_schedulers():
         return  # DC440 is the cause
@@ -59,6 +61,7 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
             if subject.recipe.run.args.get(switch):
                 yield from _switched(subject, name, switch, names)
     if reason is None:
+        yield from _few_steps(subject, name, given)
         yield from _schedules(subject, name, given, asked)
         return
     hint = _hint(name, model, given)
@@ -81,6 +84,19 @@ def _switched(subject: Subject, name: str, switch: str, attributes: list[str]) -
         message = f"`{switch}` needs the scheduler's `{missing[0]}`, which {name} does not have"
         hint = f"use {own}, the model's own, or leave `{switch}` out"
         yield error("DC442", message, hint, ("run", "args", switch))
+
+
+def _few_steps(subject: Subject, name: str, given: dict[str, Any]) -> Iterator[Diagnostic]:
+    """A class that needs several steps to begin."""
+    facts = scheduler_facts(name)
+    if facts is None or subject.settings.steps >= facts.least_steps:
+        return
+    settings = effective_settings(facts, subject.facts.model, given)
+    if any(settings.get(key) == value for key, value in facts.fewer_with.items()):
+        return
+    other = "".join(f", or set `{key}: {_text(value)}`" for key, value in facts.fewer_with.items())
+    message = f"{name} cannot run {subject.settings.steps} steps"
+    yield error("DC442", message, f"use {facts.least_steps} or more{other}", subject.given("run", "steps"))
 
 
 def _schedules(subject: Subject, name: str, given: dict[str, Any], asked: list[str]) -> Iterator[Diagnostic]:

@@ -3,15 +3,15 @@
 What it checks: `run.batch` with a scheduler that draws noise at each step, with sampled prompt rewriting, and with a
 pipeline that pads the texts of a call to the longest and has its denoiser see the padding.
 
-Why it matters: the noise comes from the global generator, and Kandinsky 5 masks nothing, so a picture would depend on
-its neighbours in the batch.
+Why it matters: the noise comes from the global generator, and Kandinsky 5 and CogView 4 mask nothing, so a picture
+would depend on its neighbours in the batch.
 
 Example: `model: {scheduler: {class: EulerAncestralDiscreteScheduler}}` with `batch: 4`
 
 Use instead: `batch: 1`
 
-Source: diffusers 0.42.1, `pipeline_flux.py:933`, `pipeline_flux2.py:553`, `pipeline_kandinsky.py:367`; each scheduler
-was run twice with different global generators (rows RNG-03, RNG-06).
+Source: diffusers 0.42.1, `pipeline_flux.py:933`, `pipeline_flux2.py:553`, `pipeline_kandinsky.py:367`,
+`pipeline_cogview4.py:193`; each scheduler was run twice with different global generators (rows RNG-03, RNG-06).
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from collections.abc import Iterator
 
 from dcompile.core.diagnostics import Diagnostic
 from dcompile.facts.schedulers import effective_settings, missing_libraries, scheduler_facts
+from dcompile.layout.attention import texts_differ
 from dcompile.rules.rule import Rule, Subject, error
 
 REWRITING = "caption_upsample_temperature"
 """The argument of Flux2's call with which the text encoder rewrites the prompt, by sampling."""
 
-SEES_PADDING = ("kandinsky5",)
-"""Families whose denoiser attends to the padding of a shorter text. Equal texts of a call need none; how long others
-are, no rule can count."""
+SEES_PADDING = ("cogview4", "kandinsky5")
+"""Families whose encoder and denoiser attend to the padding of a shorter text. Equal texts of a call need none; how
+long others are, no rule can count."""
 
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
@@ -42,14 +43,9 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
     elif subject.recipe.run.args.get(REWRITING) is not None:
         message = f"`{REWRITING}` samples new prompts, so pictures of one call would depend on each other"
         yield error("DC414", message, "use `batch: 1`", ("run", "batch"))
-    elif subject.facts.model.family in SEES_PADDING and _texts_differ(subject):
+    elif subject.facts.model.family in SEES_PADDING and texts_differ(subject.facts):
         message = f"{subject.facts.model.pipeline} has a shorter text seen with its padding, so pictures of one call"
         yield error("DC414", f"{message} would depend on each other", "use `batch: 1`", ("run", "batch"))
-
-
-def _texts_differ(subject: Subject) -> bool:
-    rows = subject.facts.rows
-    return any(len(found) > 1 for found in ({row.prompt for row in rows}, {row.negative_prompt for row in rows}))
 
 
 def _draws_noise(subject: Subject, name: str) -> bool:
