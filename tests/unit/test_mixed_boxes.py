@@ -131,6 +131,29 @@ def test_how_to_have_a_device_that_is_not_the_first_is_said(
     assert not {"DC462", "DC407"} & set(found(more + keys, 0, int(at[0] != at[1])))
 
 
+@pytest.mark.parametrize(
+    ("devices", "keys"),
+    [
+        ("gpus: [l40s, l40s, l4]", "gpus: [l40s, l40s]"),
+        ("gpus: [l40s, l40s, l4], ids: [4, 2, 0]", "gpus: [l40s, l40s], ids: [4, 2]"),
+        ("gpu: l40s, ids: [4, 2, 0]", "ids: [4, 2]"),
+        ("gpu: l40s, per_node: 3, ids: [4, 2, 0]", "per_node: 2, ids: [4, 2]"),
+        ("gpu: l40s, per_node: 3", "per_node: 2"),
+        ("gpu: l40s, memory: [40GiB, 40GiB, 30GiB]", 'memory: ["40GiB", "40GiB"]'),
+    ],
+)
+def test_how_to_have_fewer_devices_is_said_by_the_keys_that_count_them(
+    devices: str, keys: str, compiled: Callable
+) -> None:
+    def found(devices: str) -> dict[str, str]:
+        done = compiled(FLUX + f"devices: {{{devices}}}\nparallel: {{context: {{ulysses: 2}}}}")
+        return {item.code: item.hint for item in done.diagnostics}
+
+    assert f"`{keys}`" in found(devices)["DC408"]
+    more = "gpu: l40s, " if "gpu:" in devices else ""
+    assert not {"DC407", "DC408"} & set(found(more + keys))
+
+
 # `parallel: auto` on a mixed box.
 
 FOX = "version: 1\nmodel: {id: %s, dtype: bfloat16}\nrun: {prompts: [a fox], seed: 1}\n"

@@ -29,8 +29,10 @@ def section_of(section: Devices, numbers: Sequence[int]) -> Devices:
 
 
 def say_section(section: Devices, numbers: Sequence[int]) -> str:
-    """The keys of `devices` that `section_of` changes: `gpus: [l40s, l40s], ids: [1, 2]`."""
+    """The keys of `devices` that `section_of` changes: `gpus: [l40s, l40s], ids: [1, 2]`; the first need no `ids`."""
     changes = _changes(section, numbers)
+    if section.ids is None and len(changes) > 1 and list(numbers) == list(range(len(numbers))):
+        del changes["ids"]
     return ", ".join(f"{key}: {flow(changes[key])}" for key in ("gpus", "memory", "per_node", "ids") if key in changes)
 
 
