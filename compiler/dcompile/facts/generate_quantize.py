@@ -12,6 +12,7 @@ from typing import Any
 
 import diffusers
 import torch
+from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 from transformers.quantizers.base import get_keys_to_not_convert
 from transformers.quantizers.quantizers_utils import should_convert_module
 
@@ -43,12 +44,17 @@ def unquantized(model: Any) -> dict[str, list[str]]:
     return {method: names for method, names in left.items() if names}
 
 
+def _is_linear(module: torch.nn.Module) -> bool:
+    """Whether torchao takes a module for a linear layer: not that of torch's own attention (0.18, `quant_api.py`)."""
+    return isinstance(module, torch.nn.Linear) and not isinstance(module, NonDynamicallyQuantizableLinear)
+
+
 def _of_diffusers(model: Any) -> dict[str, Callable[[str], bool]]:
     """diffusers 0.42.1, `torchao_quantizer.py:322` and `bitsandbytes/utils.py:66`."""
     kept = kept_float32(model)
 
     def torchao(name: str) -> bool:
-        linear = isinstance(model.get_submodule(name.removesuffix(".weight")), torch.nn.Linear)
+        linear = _is_linear(model.get_submodule(name.removesuffix(".weight")))
         return linear and not any(f"{key}." in name or key == name for key in kept)
 
     def bitsandbytes(name: str) -> bool:
@@ -64,7 +70,7 @@ def _of_transformers(model: Any) -> dict[str, Callable[[str], bool]]:
     kept = [*get_keys_to_not_convert(model), *kept_float32(model)]
 
     def torchao(name: str) -> bool:
-        linear = isinstance(model.get_submodule(name.removesuffix(".weight")), torch.nn.Linear)
+        linear = _is_linear(model.get_submodule(name.removesuffix(".weight")))
         return linear and should_convert_module(name, kept)
 
     def bitsandbytes(name: str) -> bool:
