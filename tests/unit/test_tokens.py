@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from pathlib import Path
+
 import pytest
+from dcompile.driver import compile_recipe
 from dcompile.facts.registry import load_model
+from dcompile.layout.bins import binned_size, is_binned, is_resized
 from dcompile.layout.clips import Chunk, chunk_count, chunk_of, clip_frames, fixed_frames, sequence_lengths
 from dcompile.layout.pictures import chooses_size, made_size
 from dcompile.layout.tokens import image_tokens, latent_frames, reference_tokens
@@ -161,5 +166,54 @@ def test_hidream_fills_up_a_picture_that_is_no_square() -> None:
 def test_pipelines_that_choose_the_size(model: str, asked: tuple[int, int], made: tuple[int, int]) -> None:
     """Height and width."""
     facts = load_model(model)
-    assert made_size(facts, None, *asked) == made
-    assert chooses_size(facts) == ("CogView4" not in model)
+    assert made_size(facts, {}, *asked) == made
+    assert chooses_size(facts, {}) == ("CogView4" not in model)
+
+
+PIXART = "PixArt-alpha/PixArt-Sigma-XL-2-1024-MS"
+SIZES = ((1024, 1024), (512, 512), (100, 3000), (832, 1216), (1000, 999), (2048, 1024), (333, 777))
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_sizes_of_pipelines_that_choose_the_nearest_of_their_own(size: tuple[int, int]) -> None:
+    """As the libraries' own functions choose them."""
+    image_processor = pytest.importorskip("diffusers.image_processor", reason="needs the extra `run`")
+    alpha = import_module("diffusers.pipelines.pixart_alpha.pipeline_pixart_alpha")
+    hunyuandit = import_module("diffusers.pipelines.hunyuandit.pipeline_hunyuandit")
+    classify = image_processor.PixArtImageProcessor.classify_height_width_bin
+    for name in (PIXART, "Efficient-Large-Model/Sana_1600M_1024px_diffusers"):
+        model = load_model(name)
+        assert is_resized(model, {})
+        assert not is_binned(model, {"use_resolution_binning": False})
+        assert binned_size(model, *size) == classify(*size, ratios=alpha.ASPECT_RATIO_1024_BIN)
+    height, width = (side // 16 * 16 for side in size)
+    expected = (height, width)
+    if expected not in hunyuandit.SUPPORTED_SHAPE:
+        expected = tuple(reversed(hunyuandit.map_to_standard_shapes(width, height)))
+    assert binned_size(load_model("Tencent-Hunyuan/HunyuanDiT-Diffusers"), *size) == tuple(map(int, expected))
+
+
+@pytest.mark.parametrize(
+    ("model", "run", "codes", "tokens"),
+    [
+        ("PixArt-alpha/PixArt-Sigma-XL-2-1024-MS", "height: 300, width: 301", (), 4096),
+        (
+            "PixArt-alpha/PixArt-Sigma-XL-2-1024-MS",
+            "height: 301, args: {use_resolution_binning: false}",
+            ("DC308",),
+            None,
+        ),
+        ("Efficient-Large-Model/Sana_1600M_1024px_diffusers", "height: 500, width: 500", (), 1024),
+        ("Tencent-Hunyuan/HunyuanDiT-Diffusers", "height: 512, width: 512", ("DC308",), 4096),
+    ],
+)
+def test_a_job_is_counted_at_the_size_that_is_drawn(
+    model: str, run: str, codes: tuple[str, ...], tokens: int | None, tmp_path: Path
+) -> None:
+    file = tmp_path / "recipe.yaml"
+    file.write_text(f"version: 1\nmodel: {{id: {model}}}\ndevices: {{gpu: l40s}}\nrun: {{prompts: [a fox], {run}}}\n")
+    done = compile_recipe(file)
+    assert tuple(found.code for found in done.diagnostics) == codes
+    if tokens is not None:
+        assert done.plan is not None
+        assert done.plan.checked.subject.settings.sequence_tokens == tokens

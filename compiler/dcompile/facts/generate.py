@@ -26,6 +26,7 @@ from transformers.integrations.peft import MIN_PEFT_VERSION
 
 from dcompile.facts.data_json import render
 from dcompile.facts.generate_attention import describe_attention
+from dcompile.facts.generate_bins import describe_bins
 from dcompile.facts.generate_pipelines import describe_pipelines, family_of
 from dcompile.facts.generate_quantize import kept_float32, unquantized
 from dcompile.facts.generate_schedulers import describe_schedulers
@@ -92,6 +93,7 @@ def main(folder: Path = MODELS) -> None:
     peft = {"tried": version("peft"), "encoders_need": MIN_PEFT_VERSION}
     write(folder / "pipelines.json", {"diffusers": diffusers.__version__, "peft": peft, "pipelines": pipelines})
     write(folder / "uses.json", describe_uses())
+    write(folder / "bins.json", describe_bins())
     write(folder / "schedulers.json", describe_schedulers(list(pipelines)))
     published = read_published()
     for model_id in published:

@@ -10,6 +10,7 @@ from dcompile.core.diagnostics import Path
 from dcompile.facts.pipelines import whole
 from dcompile.facts.resolve import Facts
 from dcompile.facts.types import ModelFacts
+from dcompile.layout.bins import binned_size, is_binned
 from dcompile.layout.tokens import resized
 from dcompile.recipe.model import Recipe
 
@@ -82,15 +83,19 @@ HIDREAM_PIXELS = 1024 * 1024
 """The area of the pictures that HiDream makes. Source: diffusers 0.42.1, `pipeline_hidream_image.py:814`."""
 
 
-def chooses_size(model: ModelFacts) -> bool:
+def chooses_size(model: ModelFacts, args: Mapping[str, Any]) -> bool:
     """Whether a pipeline takes from height and width no more than their ratio, or nearly so."""
+    if is_binned(model, args):
+        return True
     return "max_area" in model.call_args or model.family == "hidream" or model.pipeline == "Kandinsky5T2IPipeline"
 
 
-def made_size(model: ModelFacts, max_area: Any, height_px: int, width_px: int) -> tuple[int, int]:
-    """The height and width that a pipeline makes of those that it is asked for, before whole tokens are cut."""
+def made_size(model: ModelFacts, args: Mapping[str, Any], height_px: int, width_px: int) -> tuple[int, int]:
+    """The height and width that a pipeline draws of those that it is asked for, before whole tokens are cut."""
+    if is_binned(model, args):
+        return binned_size(model, height_px, width_px)
     if "max_area" in model.call_args:
-        return of_area(model, max_area, height_px, width_px)
+        return of_area(model, args.get("max_area"), height_px, width_px)
     if model.family == "hidream":
         scale, step = sqrt(HIDREAM_PIXELS / (width_px * height_px)), model.tokens["spatial"]
         return int(height_px * scale // step * step), int(width_px * scale // step * step)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from dcompile.facts.prompts import ROW_LENGTHS, ROW_SIZES, Row
 from dcompile.facts.resolve import Facts
@@ -78,7 +80,7 @@ def settings_of(recipe: Recipe, facts: Facts) -> Settings:
     height = value("height", None if follows else run.height, 1024)
     width = value("width", None if follows else run.width, 1024)
     asked = (height, width)
-    height, width = pictures.made_size(model, run.args.get("max_area"), height, width)
+    height, width = pictures.made_size(model, run.args, height, width)
     steps = value("steps", run.steps, 28)
     seen = pictures.seen_tokens(model, sizes)
     asked_frames = value("frames", run.frames, 81) if is_video else None
@@ -107,10 +109,10 @@ def settings_of(recipe: Recipe, facts: Facts) -> Settings:
     )
 
 
-def size_can_be_given(model: ModelFacts) -> bool:
+def size_can_be_given(model: ModelFacts, args: Mapping[str, Any]) -> bool:
     """Whether another height or width makes another picture: not where it follows from the input picture, or where the
     pipeline chooses one of its own."""
-    return not model.call_args or ("height" in model.call_args and not pictures.chooses_size(model))
+    return not model.call_args or ("height" in model.call_args and not pictures.chooses_size(model, args))
 
 
 def recipe_of_row(recipe: Recipe, row: Row) -> Recipe:

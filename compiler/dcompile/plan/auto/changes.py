@@ -88,7 +88,7 @@ def changes(recipe: Recipe, facts: Facts) -> Iterator[Change]:
             yield other(f"the same devices with {size / 2**30:.0f} GiB", node=node)
     settings = settings_of(recipe, facts)
     step = max(facts.model.tokens["spatial"], facts.model.tokens.get("multiple", 1))
-    is_same = size_can_be_given(facts.model) and not any(map(has_own_shape, facts.rows))
+    is_same = size_can_be_given(facts.model, recipe.run.args) and not any(map(has_own_shape, facts.rows))
     if min(settings.height_px, settings.width_px) >= 4 * step and is_same:
         high, wide = (side // 2 // step * step for side in (settings.height_px, settings.width_px))
         run = recipe.run.model_copy(update={"height": high, "width": wide})

@@ -168,7 +168,7 @@ def smaller_picture(job: Job) -> Ladder:
     """Fewer pixels, by eighths of the sides."""
     model = job.facts.model
     settings = settings_of(job.recipe, job.facts)
-    if not size_can_be_given(model):
+    if not size_can_be_given(model, job.recipe.run.args):
         return ()
     step = max(model.tokens["spatial"], model.tokens.get("multiple", 1))
     sizes = dict.fromkeys(

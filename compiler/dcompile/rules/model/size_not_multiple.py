@@ -6,7 +6,7 @@ compression: a video has 1 frame more than a multiple of it, or whole chunks of 
 Why it matters: Wan and LTX raise after loading where a picture's side does not divide; Flux and Qwen floor it with a
 warning that is easy to miss. Wan makes 81 frames of 80 and says so in its log; LTX makes 153 of 160 in silence, Helios
 129 of 100, and ChronoEdit 5 of 81 unless it reasons over time. FLUX.1 Kontext makes about 1024x1024 whatever is asked
-for, unless `max_area` says otherwise; so does HiDream, and Kandinsky 5 the nearest of seven sizes.
+for, unless `max_area` says otherwise; so does HiDream, and Kandinsky 5 and HunyuanDiT make the nearest of some sizes.
 
 Example: `run: {height: 1000}` with Wan
 
@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from math import lcm
 
 from dcompile.core.diagnostics import Diagnostic
+from dcompile.layout.bins import has_sizes, is_resized, own_side_px
 from dcompile.layout.clips import chunk_of, clip_frames, fixed_frames
 from dcompile.layout.pictures import chooses_size
 from dcompile.rules.rule import Rule, Subject, error, warning
@@ -35,7 +36,14 @@ FLOORS = ("WanPipeline", "WanImageToVideoPipeline")
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
     tokens = subject.facts.model.tokens
-    if chooses_size(subject.facts.model):
+    args = subject.recipe.run.args
+    if is_resized(subject.facts.model, args):
+        if not has_sizes(subject.facts.model):
+            side = own_side_px(subject.facts.model)
+            message = f"{subject.facts.model.pipeline} knows no sizes for a model of {side}x{side} pixels"
+            yield error("DC308", message, "write `args: {use_resolution_binning: false}`", ("run", "args"))
+        return
+    if chooses_size(subject.facts.model, args):
         yield from _of_area(subject)
         return
     strict = tokens.get("multiple", 1)

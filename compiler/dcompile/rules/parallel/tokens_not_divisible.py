@@ -76,7 +76,8 @@ def _hint(subject: Subject, split: Split) -> str:
     sides = (settings.height_px, settings.width_px)
     is_plain = len(settings.sequences) == 1
     sizes = nearest_sizes(model.tokens, *sides, latent_frames(model.tokens, settings.frames), degree)
-    if sizes and is_plain and settings.reference_tokens % degree == 0 and not chooses_size(model):
+    can_be = settings.reference_tokens % degree == 0 and not chooses_size(model, subject.recipe.run.args)
+    if sizes and is_plain and can_be:
         ways.append(" and ".join(f"{height}x{width} gives {tokens}" for height, width, tokens in sizes))
     if settings.frames is not None and is_plain and fixed_frames(model, subject.recipe.run.args) is None:
         frames = nearest_frames(model.tokens, *sides, settings.frames, degree)
