@@ -40,12 +40,15 @@ class CallSeconds:
         return self.encode + self.steps * self.step.total + self.decode + self.offload
 
 
-def estimate(recipe: Recipe, facts: Facts, splits: Splits, state: str = "eager") -> Estimate:
+def estimate(
+    recipe: Recipe, facts: Facts, splits: Splits, state: str = "eager", placement: Placement | None = None
+) -> Estimate:
     """What a job is estimated to take, in seconds; empty where the hardware is not known.
 
     Args:
         recipe, facts, splits: the job.
         state: `eager`, or `compiled` where the denoiser's blocks are compiled.
+        placement: the job's, where it is known.
 
     Returns:
         `is_estimate`, `step_seconds` (one step of a call in the recipe's own shape, all branches) and of it
@@ -53,7 +56,7 @@ def estimate(recipe: Recipe, facts: Facts, splits: Splits, state: str = "eager")
         `load_seconds` once, `encode_seconds` and `decode_seconds` for each call, and `offload_seconds` for each call
         where components are offloaded.
     """
-    placement = place(recipe, facts, splits)
+    placement = placement or place(recipe, facts, splits)
     own = _call(recipe, facts, splits, placement, state)
     if own is None:
         return {}

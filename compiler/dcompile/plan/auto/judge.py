@@ -111,10 +111,11 @@ def judge(recipe: Recipe, facts: Facts, candidate: Candidate) -> Judged:
     found = tuple(one for one in found if one.code != "DC408")
     if checked is None:
         return Judged(candidate, subject, None, found)
-    timed = estimate(subject.recipe, subject.facts, subject.splits)
+    placement = subject.owned.placement
+    timed = estimate(subject.recipe, subject.facts, subject.splits, placement=placement)
     parts = candidate.devices // candidate.data if candidate.kind not in PLACED else 1
     rows = max(1, len(facts.rows))
-    need = host_need(subject.recipe, subject.facts, subject.splits) if candidate.offloads else None
+    need = host_need(subject.recipe, subject.facts, subject.splits, placement) if candidate.offloads else None
     host_bytes = need.ranks * need.own_bytes if need is not None else 0
     return Judged(
         candidate=candidate,

@@ -19,14 +19,14 @@ from collections.abc import Iterator
 
 from dcompile.core.diagnostics import Diagnostic
 from dcompile.layout.chosen import is_of, say_section
-from dcompile.layout.placement import cannot_be_cut, place
+from dcompile.layout.placement import cannot_be_cut
 from dcompile.recipe.model import Devices
 from dcompile.rules.rule import Rule, Subject, warning
 
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
     splits, model = subject.splits, subject.facts.model
-    placement = place(subject.recipe, subject.facts, splits)
+    placement = subject.owned.placement
     count = placement.devices_per_rank
     used = {device for held in placement.bytes_of.values() for device, size in held.items() if size}
     empty = [device for device in range(count) if device not in used]
