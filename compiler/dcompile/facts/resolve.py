@@ -217,8 +217,8 @@ def _devices(recipe: Recipe) -> tuple[DeviceFacts | None, list[Diagnostic]]:
     kind: str = section.kind or node[0].kind
     if per_node is None and kind != "cpu":
         per_node = 1
-    # The CUDA context, NCCL's buffers and the allocator's slack: 1 GiB is what an idle process with NCCL keeps on an
-    # H100 (about 0.5 GiB context, 0.3 to 0.5 GiB buffers). `devices.reserve` overrides it.
+    # The CUDA context, NCCL's buffers and the allocator's slack: about 0.5 GiB of context on an H100; buffers of 342 to
+    # 392 MiB (AIConfigurator's table); 0.15 GiB beside torch on one card, 0.6 under `tensor` (llm-d-planner).
     reserve = parse_bytes(section.reserve) if section.reserve else 0 if kind == "cpu" else 2**30
     has_memory = bool(names or section.memory)
     return DeviceFacts(kind, node, per_node, section.nodes, reserve, has_memory, section.node_link, curves), []
