@@ -20,7 +20,6 @@ from typing import Any
 import diffusers
 import torch
 import transformers
-from diffusers.hooks.tensor_parallel import PackedColwiseParallel, PackedRowwiseParallel
 from transformers.core_model_loading import revert_weight_conversion
 from transformers.integrations.peft import MIN_PEFT_VERSION
 
@@ -31,6 +30,7 @@ from dcompile.facts.generate_pipelines import describe_pipelines, family_of
 from dcompile.facts.generate_quantize import kept_float32, unquantized
 from dcompile.facts.generate_schedulers import describe_schedulers
 from dcompile.facts.generate_tails import describe_tails
+from dcompile.facts.generate_tensor_plans import resolved_plan, style_of, tensor_plan
 from dcompile.facts.generate_uses import describe_uses
 from dcompile.facts.grouping import group_parameters
 from dcompile.facts.pipelines import DENOISERS, defaults_of, denoisers_of, guidance_of, tokens_of
@@ -74,8 +74,6 @@ _TRANSFORMERS_CLASSES = (
     "T5EncoderModel",
     "UMT5EncoderModel",
 )
-_LINEAR_STYLES = ("colwise", "rowwise")
-_WHOLE_STYLES = ("embedding_rowwise", "colwise_gather_output", "replicated_with_grad_allreduce")
 # Its own plan fails at the first forward in every mode (diffusers #14316 and #14317).
 _UNUSABLE_CONTEXT_PLAN = {"LTX2VideoTransformer3DModel"}
 _HEAD_KEYS = ("num_attention_heads", "num_heads")
@@ -229,41 +227,6 @@ def describe_component(part: dict[str, Any]) -> dict[str, Any]:
     return _described(json.dumps(part))
 
 
-def resolved_plan(model: Any) -> list[list[Any]]:
-    """The class's tensor plan as [module, style, absolute sizes of fused parts]."""
-    plan = []
-    for pattern, style in (_tensor_plan(type(model), model) or {}).items():
-        module = model.get_submodule(pattern.replace("*", "0"))
-        name, fused, dim = _style(style)
-        blocks = fused or list(getattr(module, f"_tp_packed_{'col' if dim == 0 else 'row'}_blocks", []))
-        size = module.weight.shape[dim]
-        blocks = [block * size // sum(blocks) for block in blocks]
-        plan.append([pattern, name, blocks if name.startswith("packed") else []])
-    return plan
-
-
-def _tensor_plan(cls: type, model: Any = None) -> dict[str, Any] | None:
-    """The class's own plan. Of a transformers class it is the instance's, and the Linear layers of it.
-
-    Such a plan also splits the embedding and the head, which stay whole here: that needs transformers' own loader.
-    One with a style that is not known here (experts of a mixture) is no plan for us.
-    """
-    if issubclass(cls, diffusers.ModelMixin):
-        return getattr(cls, "_tp_plan", None)
-    plan = getattr(model, "_tp_plan", None) or {}
-    if not set(plan.values()) <= {*_LINEAR_STYLES, *_WHOLE_STYLES}:
-        return None
-    return {pattern: style for pattern, style in plan.items() if style in _LINEAR_STYLES}
-
-
-def _style(style: Any) -> tuple[str, list[int], int]:
-    if isinstance(style, PackedColwiseParallel):
-        return "packed_colwise", list(style.blocks or []), 0
-    if isinstance(style, PackedRowwiseParallel):
-        return "packed_rowwise", list(style.blocks or []), 1
-    return style, [], 1 if style == "rowwise" else 0
-
-
 def persistent_buffers(model: Any) -> dict[str, Any]:
     """The floating-point buffers that a weight file holds beside the parameters."""
     saved = set(model.state_dict())
@@ -284,11 +247,11 @@ def stacks(model: Any) -> list[tuple[str, int]]:
 
 def describe_class(cls: Any, model: Any = None) -> dict[str, Any]:
     """What a class can do, whatever its config; packed parts by name, so that a config gives their sizes."""
-    plan = _tensor_plan(cls, model) or {}
+    plan = tensor_plan(cls, model) or {}
     sizes, packed = _PACKED.get(cls.__name__, ({}, {}))
     styles = []
     for pattern, style in plan.items():
-        name, blocks, dim = _style(style)
+        name, blocks, dim = style_of(style)
         parts: list[Any] = blocks or packed.get(pattern, [])
         if name.startswith("packed") and not blocks and model is not None:
             module = model.get_submodule(pattern.replace("*", "0"))
@@ -401,7 +364,7 @@ def stored_names(model: Any) -> dict[str, str]:
     prefix and the class's."""
     found = {}
     kept = {name.removesuffix(".weight") for names in unquantized(model).values() for name in names}
-    for pattern in [*(_tensor_plan(type(model), model) or {}), *sorted(kept)]:
+    for pattern in [*(tensor_plan(type(model), model) or {}), *sorted(kept)]:
         prefix = pattern.partition(".*")[0]
         name = pattern.replace("*", "0") + ".weight"
         (stored,) = revert_weight_conversion(model, {name: torch.empty(1, 1)})

@@ -53,62 +53,40 @@ def save(folder: Path, experts: int = 1) -> Path:
     return folder
 
 
+def _save_other(folder: Path, pipeline_class: Any, **other: Any) -> Path:
+    """Saves a pipeline of the same parts, but for some."""
+    plain = WanPipeline.from_pretrained(save(folder))
+    parts = {name: getattr(plain, name) for name in ("tokenizer", "text_encoder", "vae", "scheduler", "transformer")}
+    pipeline_class(**{**parts, **other}).save_pretrained(folder)
+    return folder
+
+
 def save_from_picture(folder: Path) -> Path:
     """Saves a pipeline that starts from a picture, stacked on the latents with four channels of mask (Wan 2.2)."""
-    save(folder)
-    plain = WanPipeline.from_pretrained(folder)
     transformer = _denoiser(in_channels=36)
     randomise(transformer, 3)
-    WanImageToVideoPipeline(
-        tokenizer=plain.tokenizer,
-        text_encoder=plain.text_encoder,
-        vae=plain.vae,
-        scheduler=plain.scheduler,
-        transformer=transformer,
-    ).save_pretrained(folder)
-    return folder
+    return _save_other(folder, WanImageToVideoPipeline, transformer=transformer)
 
 
 def save_seeing(folder: Path) -> Path:
     """Saves a pipeline of Wan 2.1 that starts from a picture, which an encoder of its own sees besides."""
-    save(folder)
-    plain = WanPipeline.from_pretrained(folder)
     image_encoder = vision_encoder(projected=True)
     transformer = _denoiser(in_channels=36, image_dim=SEEN, added_kv_proj_dim=4 * 12)
     for seed, module in enumerate((image_encoder, transformer)):
         randomise(module, seed + 3)
-    WanImageToVideoPipeline(
-        tokenizer=plain.tokenizer,
-        text_encoder=plain.text_encoder,
-        vae=plain.vae,
-        scheduler=plain.scheduler,
-        transformer=transformer,
-        image_encoder=image_encoder,
-        image_processor=vision_processor(),
-    ).save_pretrained(folder)
-    return folder
+    seeing = {"image_encoder": image_encoder, "image_processor": vision_processor()}
+    return _save_other(folder, WanImageToVideoPipeline, transformer=transformer, **seeing)
 
 
 def save_vace(folder: Path) -> Path:
     """Saves a pipeline whose denoiser has blocks for control beside its own."""
-    save(folder)
-    plain = WanPipeline.from_pretrained(folder)
     transformer = WanVACETransformer3DModel(**_SETTINGS, in_channels=16, vace_layers=[0, 1], vace_in_channels=96)
     randomise(transformer, 3)
-    WanVACEPipeline(
-        tokenizer=plain.tokenizer,
-        text_encoder=plain.text_encoder,
-        vae=plain.vae,
-        scheduler=plain.scheduler,
-        transformer=transformer,
-    ).save_pretrained(folder)
-    return folder
+    return _save_other(folder, WanVACEPipeline, transformer=transformer)
 
 
 def save_expanded(folder: Path) -> Path:
     """Saves a pipeline of Wan 2.2 with 5 billion parameters: a time for each token, and another autoencoder."""
-    save(folder)
-    plain = WanPipeline.from_pretrained(folder)
     vae = AutoencoderKLWan(
         base_dim=8,
         decoder_base_dim=8,
@@ -124,15 +102,7 @@ def save_expanded(folder: Path) -> Path:
     )
     randomise(vae, 3)
     soften(vae, 0.5)
-    WanPipeline(
-        tokenizer=plain.tokenizer,
-        text_encoder=plain.text_encoder,
-        vae=vae,
-        scheduler=plain.scheduler,
-        transformer=plain.transformer,
-        expand_timesteps=True,
-    ).save_pretrained(folder)
-    return folder
+    return _save_other(folder, WanPipeline, vae=vae, expand_timesteps=True)
 
 
 def save_two(folder: Path) -> Path:
