@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import struct
+import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
@@ -19,6 +20,7 @@ from dcompile.driver import Compiled, compile_recipe
 Compile = Callable[..., Compiled]
 Cli = Callable[..., "Result"]
 PipelineFolder = Callable[..., Path]
+Quickly = Callable[[Callable[[], Any]], Any]
 
 AUTOENCODERS = {
     "AutoencoderKL": {"block_out_channels": [1, 1, 1, 1]},
@@ -115,6 +117,30 @@ def compiled(tmp_path: Path) -> Compile:
         return compile_recipe(file)
 
     return compile_text
+
+
+SECONDS = 2.0
+"""What no recipe may cost, of one processor."""
+
+
+@pytest.fixture
+def quickly() -> Quickly:
+    """Does something that may cost two seconds of one processor at most: `quickly(work)` gives what `work` gives.
+
+    The least of three tries counts: a machine that others use adds to a cost and never takes from it.
+    """
+
+    def call(work: Callable[[], Any]) -> Any:
+        costs: list[float] = []
+        while len(costs) < 3:
+            start = time.process_time()
+            result = work()
+            costs.append(time.process_time() - start)
+            if costs[-1] < SECONDS:
+                return result
+        raise AssertionError(f"{costs} s of a processor, where {SECONDS} s are allowed")
+
+    return call
 
 
 class Result:

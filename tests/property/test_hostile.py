@@ -15,6 +15,8 @@ import pytest
 from hostile import HOSTILE
 
 SECONDS = 2.0
+TRIES = 3
+"""The least of them counts: a machine that others use adds to a cost and never takes from it."""
 MEMORY_BYTES = 200 * 2**20
 CHECK = """
 import json, re, resource, sys
@@ -42,7 +44,10 @@ def cost_of_check(folder: Path, *options: str) -> tuple[dict[str, float], str, s
 def test_a_hostile_file_costs_little(name: str, tmp_path: Path) -> None:
     for file, content in HOSTILE[name]().items():
         (tmp_path / file).write_bytes(content if isinstance(content, bytes) else content.encode())
-    cost, out, err = cost_of_check(tmp_path, *(["--format", "json"] if "json" in name else []))
+    for _ in range(TRIES):
+        cost, out, err = cost_of_check(tmp_path, *(["--format", "json"] if "json" in name else []))
+        if cost["seconds"] < SECONDS:
+            break
     assert cost["code"] in (0, 1), err
     assert "Traceback" not in out + err
     assert len(out) < 500_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -237,11 +237,9 @@ def test_the_digest_is_of_what_is_said() -> None:
     assert recipe_digest(one).startswith("sha256:")
 
 
-def test_many_unknown_keys_are_quick() -> None:
+def test_many_unknown_keys_are_quick(quickly: Callable[..., Any]) -> None:
     text = HEAD + "".join(f"key_number_{index}: 1\n" for index in range(5000))
-    start = time.process_time()
-    decoded(text)
-    assert time.process_time() - start < 2
+    quickly(lambda: decoded(text))
 
 
 KEYS = sorted({name for section in SECTIONS.values() for name in fields(section)} | set(ALIASES) | {"vae", "x"})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dcompile.core.diagnostics import Diagnostic, Severity, Span
@@ -228,12 +229,10 @@ def test_positions() -> None:
         "[\n" * 100_000,
     ],
 )
-def test_deep_nesting_is_refused_quickly(text: str) -> None:
-    start = time.process_time()
-    document, found = parse(text, "r.yaml")
+def test_deep_nesting_is_refused_quickly(text: str, quickly: Callable[..., Any]) -> None:
+    document, found = quickly(lambda: parse(text, "r.yaml"))
     assert document is None
     assert found[-1].code == "DC107"
-    assert time.process_time() - start < 2
 
 
 @pytest.mark.parametrize(
@@ -249,11 +248,9 @@ def test_deep_nesting_is_refused_quickly(text: str) -> None:
         "a: " + "b\n " * 300000,
     ],
 )
-def test_hostile_files_cost_little(text: str) -> None:
-    start = time.process_time()
-    document, found = parse(text, "r.yaml")
+def test_hostile_files_cost_little(text: str, quickly: Callable[..., Any]) -> None:
+    document, found = quickly(lambda: parse(text, "r.yaml"))
     assert document is not None or found
-    assert time.process_time() - start < 2
 
 
 def test_brackets_in_text_are_not_nesting() -> None:

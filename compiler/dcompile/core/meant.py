@@ -29,8 +29,9 @@ def with_parts(given: str, known: Iterable[str]) -> tuple[str, ...]:
 
 def of_some_owner(given: str, known: Iterable[str]) -> str | None:
     """The known hub id whose name, without its owner, a name is: `black-forest-labs/FLUX.1-dev` for `flux.1-dev`."""
-    alike = [name for name in known if "/" in name and _bare(name.partition("/")[2]) == _bare(given)]
-    return alike[0] if _bare(given) and len(alike) == 1 else None
+    bare = _bare(given) if len(given) <= _LONGEST else ""
+    alike = [name for name in known if bare and "/" in name and _bare(name.partition("/")[2]) == bare]
+    return alike[0] if len(alike) == 1 else None
 
 
 def _parts(name: str) -> set[str]:
@@ -46,7 +47,8 @@ def meant(given: str, known: Iterable[str]) -> str | None:
     if not given or len(given) > _LONGEST:
         return None
     names = list(dict.fromkeys(known))
-    alike = [name for name in names if _bare(name) == _bare(given)]
+    bare = _bare(given)
+    alike = [name for name in names if _bare(name) == bare]
     if alike:
         return alike[0] if len(alike) == 1 else None
     slips = 2 if len(given) >= 8 else 1
