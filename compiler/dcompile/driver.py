@@ -5,7 +5,8 @@
 
 Each stage is a function from one frozen type to the next and returns every diagnostic it has; the first stage that
 has an error is the last that runs, but the later ones are still asked what they would say about the rest of the
-recipe (`further_errors`). Nothing here writes a file or imports torch.
+recipe (`further_errors`). No stage behind `check` refuses anything, so those run when somebody asks for what they make,
+and a checker neither waits for them nor imports them. Nothing here writes a file or imports torch.
 """
 
 from __future__ import annotations
@@ -14,26 +15,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dcompile.core.diagnostics import Diagnostic, Severity, has_errors
 from dcompile.core.diagnostics import Path as FieldPath
-from dcompile.emit.plan_json import plan_document
 from dcompile.facts.resolve import Facts, resolve
-from dcompile.lower.program import Program, lower
 from dcompile.plan.auto.bounds import asks_auto
-from dcompile.plan.auto.choose import Choice, choose
-from dcompile.plan.build import build_plan
-from dcompile.plan.types import Plan
 from dcompile.recipe.decode import decode
 from dcompile.recipe.model import Recipe
-from dcompile.rules.check import check, errors_of_rules
+from dcompile.rules.check import CheckedRecipe, check, errors_of_rules
 from dcompile.rules.model.needs_pictures import NEEDS_PICTURES
 from dcompile.rules.rule import subject_of
 from dcompile.source.document import Document
 from dcompile.source.files import read_text
 from dcompile.source.read import read_bytes
 from dcompile.source.suppressions import Ignored
+
+if TYPE_CHECKING:
+    from dcompile.lower.program import Program
+    from dcompile.plan.auto.choose import Choice
+    from dcompile.plan.types import Plan
 
 OF_THE_PIPELINE = {"DC306", "DC330", "DC361", "DC362", "DC365", "DC366", "DC367", "DC416", "DC417", "DC442"}
 """What is wrong for one pipeline class and right for another: not to be said where the class is not clear."""
@@ -48,18 +49,35 @@ class Compiled:
     document: Document | None = None
     recipe: Recipe | None = None
     facts: Facts | None = None
-    plan: Plan | None = None
-    program: Program | None = None
+    checked: CheckedRecipe | None = None
     choice: Choice | None = None
 
     @property
     def is_valid(self) -> bool:
         """Whether the recipe can run."""
-        return self.program is not None and not has_errors(self.diagnostics)
+        return self.checked is not None and not has_errors(self.diagnostics)
+
+    @cached_property
+    def plan(self) -> Plan | None:
+        """The layout of every component, and why."""
+        from dcompile.plan.build import build_plan
+
+        if self.checked is None or self.recipe is None:
+            return None
+        return build_plan(self.checked, self.recipe, self.choice.decisions if self.choice is not None else ())
+
+    @cached_property
+    def program(self) -> Program | None:
+        """What each rank does."""
+        from dcompile.lower.program import lower
+
+        return None if self.plan is None else lower(self.plan)
 
     @cached_property
     def plan_json(self) -> dict[str, Any] | None:
-        """The content of `plan.json`, made when it is asked for: `check` does without."""
+        """The content of `plan.json`."""
+        from dcompile.emit.plan_json import plan_document
+
         if self.plan is None or self.program is None or self.recipe is None:
             return None
         return plan_document(self.plan, self.program, self.recipe.name or self.file.stem)
@@ -69,7 +87,7 @@ class Compiled:
         """The files of `build/<name>/`: path to content."""
         if self.plan is None or self.program is None or self.plan_json is None:
             return None
-        from dcompile.emit.bundle import files_of  # imported here: `check` writes nothing and has to be instant
+        from dcompile.emit.bundle import files_of
         from dcompile.emit.drawn import drawn_of
 
         return files_of(self.plan_json, drawn_of(self.plan, self.program))
@@ -108,6 +126,8 @@ def compile_recipe(
     ignored = Ignored(document)
     choice: Choice | None = None
     if asks_auto(recipe):
+        from dcompile.plan.auto.choose import choose
+
         choice, more = choose(recipe, facts, ignored)
         checked = choice.checked if choice is not None else None
     else:
@@ -115,9 +135,7 @@ def compile_recipe(
     if checked is None:
         return Compiled(file, diagnostics + ignored.refused(more), document, recipe, facts)
     diagnostics += more + ignored.unused()
-
-    plan = build_plan(checked, recipe, choice.decisions if choice is not None else ())
-    return Compiled(file, diagnostics, document, recipe, facts, plan, lower(plan), choice)
+    return Compiled(file, diagnostics, document, recipe, facts, checked, choice)
 
 
 def further_errors(document: Document, found: tuple[Diagnostic, ...], root: Path) -> tuple[Diagnostic, ...]:

@@ -108,6 +108,7 @@ def judge(file: Path, data: bytes, quickly: Callable[..., Any]) -> None:
         compiled = compile_recipe(file)
         findings = locate(compiled.diagnostics, compiled.document, str(file), strict=False)
         as_text(findings, colour=False)
+        assert (compiled.plan_json is not None) is compiled.is_valid
         return compiled, findings
 
     compiled, findings = quickly(check)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -108,6 +109,11 @@ def test_help_and_version(cli) -> None:
     assert cli("--version").out.startswith("dcompile ")
     text = cli("--help").out
     assert all(command in text for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_function(command: str) -> None:
+    assert callable(pkgutil.resolve_name(f"dcompile.cli.{COMMANDS[command].replace('.', ':')}"))
 
 
 def test_set_overrides(cli) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import pytest
 from dcompile.facts.registry import load_model
 from dcompile.memory.peaks import PHASES, Peak, phases_of
-from dcompile.memory.timeline import ShapedPeak, timeline
+from dcompile.memory.timeline import ShapedPeak, need_bytes, timeline
 
 WAN = load_model("Wan-AI/Wan2.2-T2V-A14B-Diffusers")
 HELD = {"text_encoder": 10, "text_encoder_2": 90, "transformer": 200, "vae": 5}
@@ -40,6 +41,13 @@ def test_one_offloaded_component_is_there_at_a_time() -> None:
         "denoise": (205, 20, "transformer"),
         "decode": (5, 50, "vae"),
     }
+
+
+@pytest.mark.parametrize("count", range(len(HELD) + 1))
+def test_the_fullest_phase_alone_is_that_of_the_timeline(count: int) -> None:
+    for offloaded in combinations(HELD, count):
+        for held in (HELD, {"vae": 5}, {}):
+            assert need_bytes(held, PEAKS, offloaded) == timeline(held, PEAKS, offloaded).need_bytes
 
 
 def test_an_encoder_that_is_brought_over_lies_beside_what_stays() -> None:

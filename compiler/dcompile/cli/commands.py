@@ -94,9 +94,9 @@ def _other_versions(compiled: Compiled) -> list[Diagnostic]:
     """What is installed here in another version. Not part of the verdict, which is the same on every machine."""
     from dcompile.cli.environment import version_warnings
 
-    if compiled.recipe is None or compiled.plan_json is None:
+    if compiled.recipe is None or compiled.facts is None or compiled.checked is None:
         return []
-    return version_warnings(compiled.plan_json["requires"], compiled.recipe.requires)
+    return version_warnings(compiled.facts.model.requires(compiled.recipe.requires), compiled.recipe.requires)
 
 
 def compile_or_report(options: argparse.Namespace) -> Compiled | None:

@@ -95,7 +95,7 @@ def _is_better(old: tuple[Compiled, bytes], new: tuple[Compiled, bytes], made: C
 
 def _depth(compiled: Compiled) -> int:
     """How many of the stages a recipe got through."""
-    return sum(found is not None for found in (compiled.document, compiled.recipe, compiled.facts, compiled.program))
+    return sum(found is not None for found in (compiled.document, compiled.recipe, compiled.facts, compiled.checked))
 
 
 def _waits(item: Diagnostic) -> bool:

@@ -9,25 +9,28 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 
 from dcompile import __version__
-from dcompile.cli import commands, diff, doctor, models, probe
+from dcompile.cli import probe
 from dcompile.core.meant import meant
 
 COMMANDS = {
-    "check": commands.check,
-    "run": commands.run,
-    "config": commands.config,
-    "schema": commands.schema,
-    "models": models.models,
-    "hardware": commands.hardware,
-    "doctor": doctor.doctor,
-    "init": commands.init,
-    "probe": probe.probe,
-    "explain": commands.explain,
-    "diff": diff.diff,
+    "compile": "commands.compile_",
+    "check": "commands.check",
+    "run": "commands.run",
+    "config": "commands.config",
+    "schema": "commands.schema",
+    "models": "models.models",
+    "hardware": "commands.hardware",
+    "doctor": "doctor.doctor",
+    "init": "commands.init",
+    "probe": "probe.probe",
+    "explain": "commands.explain",
+    "diff": "diff.diff",
 }
+"""The function of each command, as `module.function`: only the module of the one that is asked for is imported."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -120,12 +123,17 @@ def _slip(word: str, known: Iterable[str]) -> str | None:
     return meant(word, known)
 
 
+def _function(command: str) -> Callable[[argparse.Namespace], int]:
+    module, _, name = COMMANDS[command].partition(".")
+    function: Callable[[argparse.Namespace], int] = getattr(import_module(f"dcompile.cli.{module}"), name)
+    return function
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    known = {*COMMANDS, "compile"}
-    if given and not given[0].startswith("-") and given[0] not in known:
-        if (near := _slip(given[0], known)) is not None:
+    if given and not given[0].startswith("-") and given[0] not in COMMANDS:
+        if (near := _slip(given[0], COMMANDS)) is not None:
             print(f"dcompile: there is no command `{given[0]}`; did you mean `{near}`?", file=sys.stderr)
             return 2
         given.insert(0, "compile")
@@ -135,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"dcompile: `{name}` takes no `{rest[0]}`; `{name} --help` says what it takes", file=sys.stderr)
         return 2
     try:
-        return (commands.compile_ if options.command == "compile" else COMMANDS[options.command])(options)
+        return _function(options.command)(options)
     except KeyboardInterrupt:
         print("dcompile: interrupted", file=sys.stderr)
         return 130

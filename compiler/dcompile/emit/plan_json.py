@@ -20,13 +20,12 @@ def plan_document(plan: Plan, program: Program, name: str) -> dict[str, Any]:
     subject = plan.checked.subject
     recipe, facts = subject.recipe, subject.facts
     nodes = layout_nodes(facts.devices, subject.splits, plan.placement.devices_per_rank)
-    requires = {"diffusers": facts.model.diffusers, **dict(sorted(recipe.requires.items()))}
     return {
         "format_version": FORMAT_VERSION,
         "tool_version": __version__,
         "name": name,
         "recipe_digest": recipe_digest(plan.written),
-        "requires": requires,
+        "requires": facts.model.requires(recipe.requires),
         "strategy": plan.strategy,
         "mesh": plan.mesh,
         "components": {

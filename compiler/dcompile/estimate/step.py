@@ -76,6 +76,8 @@ def network_of(facts: Facts, used: tuple[HardwareFacts, ...]) -> Network:
 def slowest_link(used: tuple[HardwareFacts, ...]) -> str:
     """The slowest link of some devices, by what two of them exchange; one that is not known before all others."""
     links = dict.fromkeys(device.link for device in used)
+    if len(links) == 1:
+        return next(iter(links))
     unknown = [link for link in links if not is_link(link, known_links())]
     return unknown[0] if unknown else max(links, key=lambda link: collective_seconds("all_gather", 2, 2**24, link))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -138,6 +139,10 @@ class ModelFacts:
     guidance: dict[str, Any] = field(default_factory=lambda: {"embedded": False, "branches": None})
     conditions: dict[str, Any] | None = None
     pictures: tuple[str, ...] = ()
+
+    def requires(self, own: Mapping[str, str]) -> dict[str, str]:
+        """The versions that a verdict goes by: those that the facts are of, then what a recipe says itself."""
+        return {"diffusers": self.diffusers, **dict(sorted(own.items()))}
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from dcompile.facts.guidance import guidance_of
 from dcompile.facts.pipelines import whole
@@ -30,6 +31,8 @@ from dcompile.recipe.model import Recipe
 ENCODE, DENOISE, DECODE = "encode", "denoise", "decode"
 PHASES = (ENCODE, DENOISE, DECODE)
 """What a call of a pipeline does, one after the other."""
+_KEPT = 1024
+"""Peaks that are remembered: the plans of a search differ in what they do with one component of several."""
 
 CONNECTORS = "connectors"
 """LTX-2's component between the text encoder and the denoiser."""
@@ -147,6 +150,7 @@ def _own_peaks(recipe: Recipe, facts: Facts, name: str, split: Split, settings: 
     return dict.fromkeys(phases_of(model, name), texts_on(kind, component, texts, dtype))
 
 
+@lru_cache(maxsize=_KEPT)
 def denoise_on(kind: str, component: ComponentFacts, call: Call, dtype: str) -> Peak:
     """A denoiser's call on a kind of device."""
     mode = mode_of(call)
@@ -155,6 +159,7 @@ def denoise_on(kind: str, component: ComponentFacts, call: Call, dtype: str) -> 
     return _seen(component, mode, dtype, kind, call_peak(component, call, dtype))
 
 
+@lru_cache(maxsize=_KEPT)
 def clip_on(kind: str, component: ComponentFacts, size: Clip, dtype: str, mode: str) -> Peak:
     """An autoencoder's `decode` or `encode`, `decode_tiled` or `encode_tiled` on a kind of device."""
     if not is_measured(component, mode):
@@ -162,6 +167,7 @@ def clip_on(kind: str, component: ComponentFacts, size: Clip, dtype: str, mode: 
     return _seen(component, mode, dtype, kind, clip_peak(component, size, dtype, mode))
 
 
+@lru_cache(maxsize=_KEPT)
 def texts_on(kind: str, component: ComponentFacts, size: Texts, dtype: str) -> Peak:
     """An encoder's call on a kind of device."""
     if not is_measured(component, "text"):

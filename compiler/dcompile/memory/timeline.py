@@ -65,6 +65,16 @@ class Timeline:
     least_bytes: int
 
 
+def need_bytes(
+    held: Mapping[str, int], peaks: Mapping[str, Mapping[str, ShapedPeak]], offloaded: Collection[str] = ()
+) -> int:
+    """What a device needs in its fullest phase: `timeline(...).need_bytes` alone, for a search that asks thousands."""
+    stay_bytes = sum(size for name, size in held.items() if name not in offloaded)
+    visiting = {name: size if name in offloaded else 0 for name, size in held.items()}
+    called = (peak.peak.peak_bytes + size for name, size in visiting.items() for peak in peaks[name].values())
+    return stay_bytes + max(called, default=0)
+
+
 def timeline(
     held: Mapping[str, int], peaks: Mapping[str, Mapping[str, ShapedPeak]], offloaded: Collection[str] = ()
 ) -> Timeline:

@@ -76,7 +76,7 @@ class Candidate:
         family = {"unified": "context", "ulysses": "context", "ring": "context", "cut": "device_map"}
         return self.data > 1, family.get(self.kind, self.kind), self.offloads > 0
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The plan as it is written in a recipe, on one line, and the devices where these are not the first."""
         return plan_text(self.parallel) + (f", ids: {flow(self.ids)}" if self.ids is not None else "")

@@ -30,13 +30,15 @@ from dcompile.rules.rule import Rule, Subject, advice, warning
 
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
-    link = slowest_link(used_devices(subject.facts.devices, subject.splits))
     denoiser = subject.splits.components.get(subject.facts.model.denoisers[0], Split())
+    if denoiser.tensor == 1:
+        return
     if _is_on_several_nodes(subject, denoiser):
         yield _over_nodes(subject, denoiser)
         return
+    link = slowest_link(used_devices(subject.facts.devices, subject.splits))
     is_slow, is_bandwidth = link.startswith("pcie"), link[:1].isdigit()
-    if denoiser.tensor == 1 or not (is_slow or is_bandwidth):
+    if not (is_slow or is_bandwidth):
         return
     split = _step(subject, subject.recipe)
     whole = _step(subject, subject.recipe.model_copy(update={"parallel": Parallel()}))
