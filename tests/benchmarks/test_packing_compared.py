@@ -265,12 +265,12 @@ can be, and among equals the components change devices least often (`layout/pack
 holds that against every assignment of up to 8 components to 4 devices, one of them cut into block ranges. Every
 component is placed exactly once. All sizes here are weights in bfloat16.
 
-What a recipe leaves open is packed by weights, so that its plan does not move with an estimate. `parallel: auto` writes
-out packings that count the activations too: a device's load is all weights on it and the largest peak among its
-components, for they are called one after the other; its room is its memory without the reserve. The same search finds
-the same optimum, and the same tests hold it against every assignment. CogVideoX-2b on A100 of 40 GB: by weights the
-autoencoder, whose decode takes 38 GiB, lies beside the encoder or the transformer, and nothing fits without offloading;
-with the peaks it has a card of its own.
+The packing of a recipe, its own and that of `parallel: auto`, counts activations besides
+([why](adr/0028-packings-count-activations.md)): a device's load is all weights that stay on it and the largest need
+among its components, for they are called one after the other; one that is offloaded needs its weights too. Its room is
+its memory without the reserve. `tests/unit/test_placed_jobs.py` holds that against every assignment of real models.
+CogVideoX-2b on A100 of 40 GB: by weights the autoencoder, whose decode takes 38 GiB, would lie beside the encoder or
+the transformer, and nothing would fit without offloading; with the peaks it has a card of its own.
 
 ## Whole components
 

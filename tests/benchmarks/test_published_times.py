@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from dcompile.estimate.job import estimate
 from dcompile.facts.resolve import resolve
-from dcompile.layout.splits import split_components
 from dcompile.recipe.model import Recipe
+from dcompile.rules.rule import subject_of
 
 ROOT = Path(__file__).parents[2]
 TABLES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "published_times.json").read_text(encoding="utf-8"))[
@@ -58,7 +58,8 @@ def rows_of(table: dict[str, Any]) -> list[Row]:
         recipe = Recipe.model_validate(text)
         facts, _ = resolve(recipe, ROOT)
         assert facts is not None
-        found = estimate(recipe, facts, split_components(recipe, facts.model), table.get("state", "eager"))
+        subject = subject_of(recipe, facts)
+        found = estimate(recipe, facts, subject.splits, subject.owned.placement, table.get("state", "eager"))
         plan = json.dumps(row["plan"]).replace('"', "") if row["plan"] else "one device"
         plan += f", {row['quantize']['type']} of {row['quantize']['method']}" if "quantize" in row else ""
         predicted = found["total_seconds"] - found["load_seconds"]

@@ -13,7 +13,6 @@ from dcompile.estimate.links import MIB, collective_seconds
 from dcompile.estimate.step import step_seconds as estimate_step
 from dcompile.facts.links import known_links, known_node_links, link_table
 from dcompile.facts.resolve import resolve
-from dcompile.layout.placement import place
 from dcompile.rules.rule import subject_of
 
 RECIPE = """
@@ -120,7 +119,7 @@ def on_two_nodes(folder: Path, node_link: str | None, per_node: int, parallel: s
     assert facts is not None
     facts = replace(facts, devices=replace(facts.devices, per_node=per_node, nodes=2))
     subject = subject_of(recipe, facts)
-    placement = place(recipe, facts, subject.splits)
+    placement = subject.owned.placement
     found = estimate_step(recipe, facts, subject.splits, placement, subject.settings)
     assert found is not None
     return found.total

@@ -13,7 +13,6 @@ from dcompile.driver import Compiled
 from dcompile.emit.words import layout_text
 from dcompile.estimate.offload import offload_seconds, visits
 from dcompile.facts.links import host_bytes_per_second
-from dcompile.layout.placement import place
 from dcompile.memory.fit import LEAST_FREE, belongings
 from dcompile.memory.offloading import can_be_offloaded, device_needs, least_offload
 from dcompile.rules.rule import Subject
@@ -215,7 +214,7 @@ def test_two_encoders_come_twice_where_there_are_two_branches(compiled: Compile)
 def test_a_cpu_copies_nothing(compiled: Compile) -> None:
     parallel = "{components: {transformer: {offload: model}}}"
     subject = subject_of(compiled(text_of(devices="{kind: cpu}", parallel=parallel)))
-    placement = place(subject.recipe, subject.facts, subject.splits)
+    placement = subject.owned.placement
     assert offload_seconds(subject.facts, subject.splits, placement, 1) == 0
 
 

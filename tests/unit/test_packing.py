@@ -11,7 +11,7 @@ import pytest
 from dcompile.facts.registry import load_model
 from dcompile.facts.resolve import resolve
 from dcompile.layout.packing import Chain, cut, cut_all, pack
-from dcompile.layout.placement import parts_of, place
+from dcompile.layout.placement import Needs, parts_of, place
 from dcompile.layout.splits import split_components
 from dcompile.layout.stored import Storage
 from dcompile.recipe.model import Recipe
@@ -310,6 +310,6 @@ def test_a_tail_goes_behind_the_last_block_only_where_that_is_better() -> None:
         )
         facts, _ = resolve(recipe, Path())
         assert facts is not None
-        blocks = place(recipe, facts, split_components(recipe, facts.model)).blocks_of["transformer"]
+        blocks = place(recipe, facts, split_components(recipe, facts.model), Needs()).blocks_of["transformer"]
         assert {blocks["img_in"], blocks["txt_in"]} == {0}
         assert (blocks["proj_out"] == devices - 1) == behind

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from dcompile.facts.registry import load_model
+from dcompile.memory.home import Kept
 from dcompile.memory.peaks import PHASES, Peak, phases_of
 from dcompile.memory.timeline import ShapedPeak, need_bytes, timeline
 
@@ -47,7 +48,9 @@ def test_one_offloaded_component_is_there_at_a_time() -> None:
 def test_the_fullest_phase_alone_is_that_of_the_timeline(count: int) -> None:
     for offloaded in combinations(HELD, count):
         for held in (HELD, {"vae": 5}, {}):
-            assert need_bytes(held, PEAKS, offloaded) == timeline(held, PEAKS, offloaded).need_bytes
+            for home in ({}, {"decode": Kept(0, 70, "vae")}, {"denoise": Kept(30), "decode": Kept(30, 60, "vae")}):
+                need = timeline(held, PEAKS, offloaded, home).need_bytes
+                assert need_bytes(held, PEAKS, offloaded, home) == need
 
 
 def test_an_encoder_that_is_brought_over_lies_beside_what_stays() -> None:

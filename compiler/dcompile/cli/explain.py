@@ -128,7 +128,7 @@ def _host(plan: Plan) -> dict[str, Any] | None:
     section = subject.recipe.devices
     if not isinstance(section, Devices) or section.host_memory is None:
         return None
-    need = host_need(subject.recipe, subject.facts, subject.splits)
+    need = host_need(subject.recipe, subject.facts, subject.splits, subject.owned.placement)
     return {"used_bytes": need.ranks * need.own_bytes + need.shared_bytes, "memory": section.host_memory}
 
 

@@ -14,7 +14,7 @@ from dcompile.facts.prompts import Row
 from dcompile.facts.resolve import Facts
 from dcompile.layout.nodes import stands_for
 from dcompile.layout.pictures import encoded_sizes
-from dcompile.layout.placement import Placement, place
+from dcompile.layout.placement import Placement
 from dcompile.layout.settings import Settings, component_dtype, recipe_of_row, settings_of
 from dcompile.layout.shard import count_weights, dtype_bytes
 from dcompile.layout.splits import Splits
@@ -40,15 +40,12 @@ class CallSeconds:
         return self.encode + self.steps * self.step.total + self.decode + self.offload
 
 
-def estimate(
-    recipe: Recipe, facts: Facts, splits: Splits, state: str = "eager", placement: Placement | None = None
-) -> Estimate:
+def estimate(recipe: Recipe, facts: Facts, splits: Splits, placement: Placement, state: str = "eager") -> Estimate:
     """What a job is estimated to take, in seconds; empty where the hardware is not known.
 
     Args:
-        recipe, facts, splits: the job.
+        recipe, facts, splits, placement: the job.
         state: `eager`, or `compiled` where the denoiser's blocks are compiled.
-        placement: the job's, where it is known.
 
     Returns:
         `is_estimate`, `step_seconds` (one step of a call in the recipe's own shape, all branches) and of it
@@ -56,7 +53,6 @@ def estimate(
         `load_seconds` once, `encode_seconds` and `decode_seconds` for each call, and `offload_seconds` for each call
         where components are offloaded.
     """
-    placement = placement or place(recipe, facts, splits)
     own = _call(recipe, facts, splits, placement, state)
     if own is None:
         return {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
 
@@ -31,6 +31,27 @@ class Placement:
     device_of: dict[str, int]
     blocks_of: dict[str, dict[str, int]]
     bytes_of: dict[str, dict[int, int]]
+
+    @property
+    def home(self) -> int:
+        """The device where the pipeline works: that of its first component by name.
+
+        Source: diffusers 0.42.1, `pipeline_utils.py` (`device`, `_get_signature_keys`).
+        """
+        return self.device_of[min(self.device_of)]
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What components need beside their weights, in bytes.
+
+    Attributes:
+        peaks: of each while it is called; one that is not there needs none.
+        kept: at home besides, in every phase.
+    """
+
+    peaks: Mapping[str, int] = field(default_factory=dict)
+    kept: int = 0
 
 
 @dataclass(frozen=True)
@@ -94,14 +115,13 @@ def cannot_be_cut(component: ComponentFacts) -> str | None:
     return None
 
 
-def place(recipe: Recipe, facts: Facts, splits: Splits, peaks: Mapping[str, int] | None = None) -> Placement:
+def place(recipe: Recipe, facts: Facts, splits: Splits, needs: Needs) -> Placement:
     """Place every component: where the recipe says, else packed so that the fullest device is as empty as it can be.
 
     Args:
         recipe, facts, splits: the job.
-        peaks: bytes that each component needs beside its weights while it is called. What a recipe leaves open is
-            packed by weights alone, so that a plan does not move with an estimate; `auto` writes out one that counts
-            them.
+        needs: what is needed beside weights (`memory/fit.py`). A device is as full as what stays there and the largest
+            need among its components, of which one that is offloaded needs its weights too.
     """
     kind = facts.devices.kind
     storages = {name: storage_of(recipe, name, kind) for name in splits.components}
@@ -120,15 +140,19 @@ def place(recipe: Recipe, facts: Facts, splits: Splits, peaks: Mapping[str, int]
         for name, split in splits.components.items()
         if len(split.devices) > 1
     }
+    guests = splits.offloaded if kind != "cpu" else frozenset()
     whole = {name: held for name, held in sizes.items() if name not in cuts}
-    counted = peaks or {}
+    staying = {name: 0 if name in guests else held for name, held in whole.items()}
+    if (home := min(sizes)) in staying:
+        staying[home] += needs.kept
+    of = {name: needs.peaks.get(name, 0) + (whole.get(name, 0) if name in guests else 0) for name in sizes}
     # With its tail on the first device too a component needs fewer transfers, so that goes where both are as good.
-    placed = _arrange(whole, fixed, cuts, capacity, counted, together=True)
+    placed = _arrange(whole, staying, fixed, cuts, capacity, of, together=True)
     assert placed is not None, "a packing exists whenever there is a device"
     fullest, placement = placed
     better = None
     if any(parts.tail for _, parts in cuts.values()):
-        better = _arrange(whole, fixed, cuts, capacity, counted, together=False, below=fullest)
+        better = _arrange(whole, staying, fixed, cuts, capacity, of, together=False, below=fullest)
     return better[1] if better is not None else placement
 
 
@@ -143,10 +167,11 @@ def _rooms(facts: Facts, splits: Splits, count: int) -> list[float]:
 
 def _arrange(
     whole: dict[str, int],
+    staying: dict[str, int],
     fixed: dict[str, int],
     cuts: dict[str, tuple[tuple[int, ...], Parts]],
     capacity: list[float],
-    peaks: Mapping[str, int],
+    needs: Mapping[str, int],
     together: bool,
     below: float = inf,
 ) -> tuple[float, Placement] | None:
@@ -154,10 +179,11 @@ def _arrange(
 
     Args:
         whole: bytes of the components that lie whole.
+        staying: what of them is there all the time.
         fixed: the device of those among them that the recipe places.
         cuts: devices and parts of each component that is cut.
         capacity: what the load of each device is measured against.
-        peaks: what each component needs beside its weights while it is called, where that counts.
+        needs: what each component takes besides while it is called.
         together: whether a tail lies on the first device of its component, not behind the last block.
         below: how full the fullest device may not be.
 
@@ -168,15 +194,15 @@ def _arrange(
     chains = []
     for name, (devices, parts) in cuts.items():
         loads[devices[0]] += sum(parts.rest.values()) + (sum(parts.tail.values()) if together else 0)
-        peak = peaks.get(name, 0)
-        tops[devices[0]] = max(tops[devices[0]], peak)
-        chains.append(Chain((*parts.blocks.values(), *(() if together else parts.tail.values())), devices, peak))
-    device_of = pack(whole, loads, capacity, fixed, chains, below, peaks, tops)
+        tops[devices[0]] = max(tops[devices[0]], needs[name])
+        links = (*parts.blocks.values(), *(() if together else parts.tail.values()))
+        chains.append(Chain(links, devices, needs[name]))
+    device_of = pack(staying, loads, capacity, fixed, chains, below, needs, tops)
     if device_of is None:
         return None
     for name, device in device_of.items():
-        loads[device] += whole[name]
-        tops[device] = max(tops[device], peaks.get(name, 0))
+        loads[device] += staying[name]
+        tops[device] = max(tops[device], needs[name])
     bytes_of = {name: {device: whole[name]} for name, device in device_of.items()}
     blocks_of: dict[str, dict[str, int]] = {}
     places, loads, tops = cut_all(chains, loads, capacity, tops)

@@ -16,7 +16,7 @@ from dcompile.layout.placement import cannot_be_cut
 from dcompile.layout.shard import undivided
 from dcompile.layout.splits import split_components
 from dcompile.layout.tokens import divisors
-from dcompile.memory.fit import DeviceLoad, device_loads
+from dcompile.memory.fit import DeviceLoad, belongings, device_loads
 from dcompile.memory.host import host_memory_bytes, host_need
 from dcompile.memory.offloading import least_offload, offloaded_plan
 from dcompile.recipe.model import Component, Parallel, Recipe
@@ -102,10 +102,11 @@ class _Search:
             return
         tried = recipe.model_copy(update={"parallel": offloaded_plan(own, names)})
         splits = split_components(tried, facts.model)
-        need, has = host_need(tried, facts, splits), host_memory_bytes(recipe)
+        owned = belongings(tried, facts, splits)
+        need, has = host_need(tried, facts, splits, owned.placement), host_memory_bytes(recipe)
         if has is not None and need.ranks * need.own_bytes > has:
             return
-        load = tightest(device_loads(tried, facts, splits))
+        load = tightest(device_loads(tried, facts, splits, owned=owned))
         used = format_bytes(load.need_bytes + load.reserve_bytes)
         yield (
             f"with {', '.join(f'`{name}`' for name in sorted(names))} offloaded (`offload: model` under "

@@ -6,17 +6,18 @@ in the fullest phase of the job (`memory/timeline.py`), in the largest shape tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from dcompile.facts.resolve import Facts
 from dcompile.layout.nodes import layout_nodes
-from dcompile.layout.placement import Placement, place
+from dcompile.layout.placement import Needs, Placement, place
 from dcompile.layout.settings import Settings, has_own_shape, recipe_of_row, rows_by_shape, settings_of
 from dcompile.layout.splits import Splits
 from dcompile.layout.stored import storage_of, work_bytes
-from dcompile.memory.peaks import component_peaks
-from dcompile.memory.timeline import Phase, ShapedPeak, Timeline, timeline
+from dcompile.memory.home import Kept, kept_at_home
+from dcompile.memory.peaks import PHASES, component_peaks
+from dcompile.memory.timeline import EMPTY, Phase, ShapedPeak, Timeline, need_bytes, timeline
 from dcompile.recipe.model import Recipe
 
 LEAST_FREE = 0.03
@@ -122,21 +123,33 @@ class Belongings:
         placement: where every component lies.
         peaks: the largest peak of every component in each phase in which it is called.
         held: bytes of each component's weights, for each device.
+        home: what the pipeline holds in each phase on the device where it works, at the most.
     """
 
     placement: Placement
     peaks: dict[str, dict[str, ShapedPeak]]
     held: tuple[dict[str, int], ...]
+    home: dict[str, Kept]
+
+    def timeline(self, device: int, offloaded: Collection[str]) -> Timeline:
+        """The phases of a device of a rank, with some components offloaded."""
+        return timeline(self.held[device], self.peaks, offloaded, self._home_on(device))
+
+    def need_bytes(self, device: int, offloaded: Collection[str]) -> int:
+        """What it needs in the fullest of them."""
+        return need_bytes(self.held[device], self.peaks, offloaded, self._home_on(device))
+
+    def _home_on(self, device: int) -> Mapping[str, Kept]:
+        return self.home if device == self.placement.home else EMPTY
 
 
 def belongings(recipe: Recipe, facts: Facts, splits: Splits, settings: Settings | None = None) -> Belongings:
-    """What belongs on the devices of a rank; that some of it is offloaded makes no difference.
+    """What belongs on the devices of a rank; what is offloaded belongs there too, and is packed as a guest.
 
     Args:
         recipe, facts, splits: the job.
         settings: the recipe's own settings, where they are known.
     """
-    placement = place(recipe, facts, splits)
     shapes = job_shapes(recipe, facts, settings)
     peaks: dict[str, dict[str, ShapedPeak]] = {}
     for name, split in splits.components.items():
@@ -147,11 +160,24 @@ def belongings(recipe: Recipe, facts: Facts, splits: Splits, settings: Settings 
                 peak = replace(activations, peak_bytes=activations.peak_bytes + work)
                 if phase not in own or peak.peak_bytes > own[phase].peak.peak_bytes:
                     own[phase] = ShapedPeak(peak, row)
+    at_home = [kept_at_home(recipe, facts, shape) for _, shape in shapes]
+    home = {phase: max((one[phase] for one in at_home), key=lambda kept: kept.need_bytes) for phase in PHASES}
+    placement = place(recipe, facts, splits, needs_of(peaks, home))
     held = tuple(
         {name: shares[device] for name, shares in placement.bytes_of.items() if shares.get(device)}
         for device in range(placement.devices_per_rank)
     )
-    return Belongings(placement, peaks, held)
+    return Belongings(placement, peaks, held, home)
+
+
+def needs_of(peaks: Mapping[str, Mapping[str, ShapedPeak]], home: Mapping[str, Kept]) -> Needs:
+    """What each component needs beside its weights in the phase that needs most; the first of them by name, beside
+    which the pipeline works, has what is handed over there.
+    """
+    needs = {name: max((one.peak.peak_bytes for one in own.values()), default=0) for name, own in peaks.items()}
+    first = min(needs)
+    needs[first] = max(needs[first], *(kept.handed_bytes for kept in home.values()))
+    return Needs(needs, max(kept.always_bytes for kept in home.values()))
 
 
 def guests_of(facts: Facts, splits: Splits) -> frozenset[str]:
@@ -172,7 +198,7 @@ def device_loads(
     """
     owned = owned or belongings(recipe, facts, splits)
     guests = guests_of(facts, splits)
-    of_device = [timeline(held, owned.peaks, guests) for held in owned.held]
+    of_device = [owned.timeline(device, guests) for device in range(len(owned.held))]
     devices_per_rank = owned.placement.devices_per_rank
     nodes = layout_nodes(facts.devices, splits, devices_per_rank)
     told = splits.ranks if not alike_once else 1 if len(facts.devices.node) == 1 else nodes.ranks_per_node

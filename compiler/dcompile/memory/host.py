@@ -19,7 +19,7 @@ from dcompile.core.units import parse_bytes
 from dcompile.facts.resolve import Facts
 from dcompile.facts.types import ComponentFacts
 from dcompile.layout.nodes import layout_nodes
-from dcompile.layout.placement import Placement, place
+from dcompile.layout.placement import Placement
 from dcompile.layout.settings import component_dtype
 from dcompile.layout.shard import dtype_bytes, weight_bytes
 from dcompile.layout.splits import Split, Splits
@@ -62,15 +62,14 @@ def host_memory_bytes(recipe: Recipe) -> int | None:
     return parse_bytes(section.host_memory) if isinstance(section, Devices) and section.host_memory else None
 
 
-def host_need(recipe: Recipe, facts: Facts, splits: Splits, placement: Placement | None = None) -> HostNeed:
+def host_need(recipe: Recipe, facts: Facts, splits: Splits, placement: Placement) -> HostNeed:
     """What the ranks of a node need while they load, or afterwards for what is offloaded, whichever is more.
 
     Args:
         recipe, facts, splits: the job.
-        placement: its placement, where it is known.
+        placement: where its components lie.
     """
     own = shared = resting = 0
-    placement = placement or place(recipe, facts, splits)
     for name, split in splits.components.items():
         component = facts.model.components[name]
         is_diffusers = component.library == "diffusers"

@@ -12,24 +12,8 @@ import torch
 from dcompile.facts.types import ComponentFacts
 from dcompile.memory.activations import Texts, has_one_length, text_terms
 from dcompile.memory.fitting import Sample, fit
+from dcompile.memory.home import ALL_STATES
 from dcompile.memory.measure_meta import Run, build, peak_bytes
-
-_ALL_STATES = (
-    "CLIPTextModel",
-    "CLIPTextModelWithProjection",
-    "CLIPVisionModel",
-    "CLIPVisionModelWithProjection",
-    "Gemma2Model",
-    "Gemma3ForConditionalGeneration",
-    "GlmModel",
-    "LlamaForCausalLM",
-    "LlamaModel",
-    "Mistral3ForConditionalGeneration",
-    "Qwen2_5_VLForConditionalGeneration",
-    "Qwen3ForCausalLM",
-    "Qwen3Model",
-)
-"""Classes whose hidden states of all blocks a pipeline of diffusers 0.42.1 asks for."""
 
 _NO_CACHE = ("Mistral3ForConditionalGeneration", "Qwen3ForCausalLM")
 """Classes whose keys and values it asks not to keep: `pipeline_flux2.py:343`, `pipeline_flux2_klein.py:253`."""
@@ -62,7 +46,7 @@ def encoder_call(built: Any, size: Texts, dtype: str) -> Run:
     if name == "LTX2TextConnectors":
         return _connectors_call(built, size, dtype)
     asked: dict[str, Any] = {}
-    if name in _ALL_STATES:
+    if name in ALL_STATES:
         asked["output_hidden_states"] = True
     if name in _NO_CACHE:
         asked["use_cache"] = False

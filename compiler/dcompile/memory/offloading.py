@@ -13,7 +13,6 @@ from dcompile.facts.types import ModelFacts
 from dcompile.layout.nodes import layout_nodes
 from dcompile.layout.splits import Splits
 from dcompile.memory.fit import LEAST_FREE, Belongings, belongings
-from dcompile.memory.timeline import need_bytes
 from dcompile.recipe.model import ComponentParallel, Parallel, Recipe
 
 MOST = 10
@@ -43,7 +42,7 @@ def offloaded_plan(parallel: Parallel, names: Iterable[str]) -> Parallel:
 
 def device_needs(owned: Belongings, offloaded: Collection[str]) -> list[int]:
     """Bytes that each device of a rank needs in its fullest phase, with some components offloaded."""
-    return [need_bytes(held, owned.peaks, offloaded) for held in owned.held]
+    return [owned.need_bytes(device, offloaded) for device in range(len(owned.held))]
 
 
 def least_offload(

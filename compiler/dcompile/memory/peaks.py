@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from dcompile.facts.guidance import guidance_of
-from dcompile.facts.pipelines import whole
 from dcompile.facts.resolve import Facts
 from dcompile.facts.types import ComponentFacts, ModelFacts
 from dcompile.layout.pictures import encoded_sizes
@@ -94,35 +93,15 @@ def phases_of(model: ModelFacts, name: str) -> tuple[str, ...]:
     return (ENCODE,) if "encoder" in name or name == CONNECTORS else PHASES
 
 
-def kept_bytes(recipe: Recipe, model: ModelFacts, settings: Settings, size: int) -> int:
-    """What a call of LTX-2 keeps to its end beside what its components hold: every hidden state of its text encoder.
-
-    Those of both branches, and once more of the unguided one. Source: diffusers 0.42.1, `pipeline_ltx2.py:1190`.
-
-    Args:
-        recipe, model, settings: the job, and one shape of it.
-        size: bytes of a number.
-    """
-    connectors = model.components.get(CONNECTORS)
-    if connectors is None:
-        return 0
-    samples = samples_of_call(recipe, model, settings.batch)
-    width = whole(connectors.config.get("caption_channels")) * whole(connectors.config.get("text_proj_in_factor"))
-    return (2 * samples - settings.batch) * settings.text_tokens * width * size
+def texts_of(recipe: Recipe, model: ModelFacts, name: str, settings: Settings) -> Texts:
+    """What an encoder takes in one call: the prompts, with what the pipeline puts around each."""
+    batch = samples_of_call(recipe, model, settings.batch) if name == CONNECTORS else settings.batch
+    around = PROMPT_TEMPLATES.get(model.components[name].class_name, {}).get(model.family, 0)
+    return Texts(batch, settings.text_tokens + around)
 
 
 def component_peaks(recipe: Recipe, facts: Facts, name: str, split: Split, settings: Settings) -> dict[str, Peak]:
     """The fullest moment of one component on one rank, in each phase in which it is called."""
-    peaks = _own_peaks(recipe, facts, name, split, settings)
-    size = dtype_bytes(component_dtype(recipe, facts.model.denoisers[0], facts.devices.kind))
-    kept = kept_bytes(recipe, facts.model, settings, size)
-    return {
-        phase: replace(peak, peak_bytes=peak.peak_bytes + kept) if phase != ENCODE else peak
-        for phase, peak in peaks.items()
-    }
-
-
-def _own_peaks(recipe: Recipe, facts: Facts, name: str, split: Split, settings: Settings) -> dict[str, Peak]:
     model, kind = facts.model, facts.devices.kind
     component = model.components[name]
     dtype = component_dtype(recipe, name, kind)
@@ -145,8 +124,7 @@ def _own_peaks(recipe: Recipe, facts: Facts, name: str, split: Split, settings: 
         if encoded:
             peaks[ENCODE] = max(encoded, key=lambda peak: peak.peak_bytes)
         return peaks
-    batch = samples_of_call(recipe, model, settings.batch) if name == CONNECTORS else settings.batch
-    texts = Texts(batch, settings.text_tokens + PROMPT_TEMPLATES.get(component.class_name, {}).get(model.family, 0))
+    texts = texts_of(recipe, model, name, settings)
     return dict.fromkeys(phases_of(model, name), texts_on(kind, component, texts, dtype))
 
 

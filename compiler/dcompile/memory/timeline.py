@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from dcompile.memory.home import Kept
 from dcompile.memory.peaks import PHASES, Peak
+
+EMPTY: Mapping[str, Kept] = {}
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,8 @@ class Phase:
         weight_bytes: of all of them.
         activation_bytes: the peak of the component that is called.
         margin_bytes: by how much that may be wrong.
-        called: the component that is called; None where none on this device is.
+        called: the component that is called, or that lies elsewhere and hands over most of the activations; None where
+            there is none of both.
         row: the row whose shape it is, where that is not the recipe's own.
     """
 
@@ -66,17 +70,28 @@ class Timeline:
 
 
 def need_bytes(
-    held: Mapping[str, int], peaks: Mapping[str, Mapping[str, ShapedPeak]], offloaded: Collection[str] = ()
+    held: Mapping[str, int],
+    peaks: Mapping[str, Mapping[str, ShapedPeak]],
+    offloaded: Collection[str] = (),
+    home: Mapping[str, Kept] = EMPTY,
 ) -> int:
     """What a device needs in its fullest phase: `timeline(...).need_bytes` alone, for a search that asks thousands."""
     stay_bytes = sum(size for name, size in held.items() if name not in offloaded)
     visiting = {name: size if name in offloaded else 0 for name, size in held.items()}
-    called = (peak.peak.peak_bytes + size for name, size in visiting.items() for peak in peaks[name].values())
-    return stay_bytes + max(called, default=0)
+    most = max((kept.need_bytes for kept in home.values()), default=0)
+    for name, size in visiting.items():
+        for phase, shaped in peaks[name].items():
+            kept = home.get(phase)
+            always = kept.always_bytes if kept is not None else 0
+            most = max(most, shaped.peak.peak_bytes + size + always)
+    return stay_bytes + most
 
 
 def timeline(
-    held: Mapping[str, int], peaks: Mapping[str, Mapping[str, ShapedPeak]], offloaded: Collection[str] = ()
+    held: Mapping[str, int],
+    peaks: Mapping[str, Mapping[str, ShapedPeak]],
+    offloaded: Collection[str] = (),
+    home: Mapping[str, Kept] = EMPTY,
 ) -> Timeline:
     """The phases of a job on one device.
 
@@ -84,6 +99,7 @@ def timeline(
         held: bytes of each component's weights that belong on the device.
         peaks: the largest peak of every component in each phase in which it is called.
         offloaded: the components among them that rest in host memory.
+        home: what the pipeline holds there in each phase, where it is the device that it works on.
     """
     staying = {name: size for name, size in held.items() if name not in offloaded}
     stay_bytes = sum(staying.values())
@@ -94,17 +110,19 @@ def timeline(
             for name, size in held.items()
             if phase in peaks[name]
         }
-        if not needs_of:
-            phases.append(Phase(phase, staying, stay_bytes))
+        own = home.get(phase, Kept())
+        called = max(needs_of, key=needs_of.__getitem__, default=None)
+        if called is None or needs_of[called] < own.handed_bytes:
+            called = own.called if own.need_bytes else None
+            phases.append(Phase(phase, staying, stay_bytes, own.need_bytes, 0, called))
             continue
-        called = max(needs_of, key=needs_of.__getitem__)
         shaped, visits = peaks[called][phase], called in offloaded
         phases.append(
             Phase(
                 name=phase,
                 components={**staying, called: held[called]} if visits else staying,
                 weight_bytes=stay_bytes + (held[called] if visits else 0),
-                activation_bytes=shaped.peak.peak_bytes,
+                activation_bytes=shaped.peak.peak_bytes + own.always_bytes,
                 margin_bytes=shaped.peak.margin_bytes,
                 called=called,
                 row=shaped.row if shaped.peak.peak_bytes else None,

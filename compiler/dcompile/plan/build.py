@@ -150,7 +150,7 @@ def build_plan(checked: CheckedRecipe, written: Recipe, chosen: tuple[Decision, 
         loads=loads,
         traffic=step_traffic(recipe, facts, splits, subject.settings)
         | step_transfers(recipe, facts, splits, placement, subject.settings),
-        estimate=estimate(recipe, facts, splits),
+        estimate=estimate(recipe, facts, splits, placement),
         shares=divide(len(facts.rows), splits.data),
         decisions=tuple(decisions),
     )

@@ -17,10 +17,10 @@ from dcompile.core.flow import flow
 from dcompile.facts.resolve import Facts
 from dcompile.layout.chosen import devices_of, section_of
 from dcompile.layout.nodes import nodes_of
-from dcompile.layout.placement import Placement, cannot_be_cut, place
+from dcompile.layout.placement import Needs, cannot_be_cut, place
 from dcompile.layout.splits import split_components
 from dcompile.layout.tokens import divisors
-from dcompile.memory.fit import Belongings, belongings
+from dcompile.memory.fit import Belongings, belongings, needs_of
 from dcompile.plan.auto.bounds import Bounds
 from dcompile.plan.auto.boxes import Numbers, can_be_chosen, sets_of
 from dcompile.recipe.model import ComponentParallel, Context, Devices, Parallel, Recipe
@@ -131,10 +131,9 @@ class _Job:
         return {name: sum(held.values()) for name, held in self._owned.placement.bytes_of.items()}
 
     @cached_property
-    def peaks(self) -> dict[str, int]:
-        """Bytes that each component needs beside them while it is called, in the phase that needs most."""
-        peaks = self._owned.peaks
-        return {name: max((one.peak.peak_bytes for one in peaks[name].values()), default=0) for name in peaks}
+    def needs(self) -> Needs:
+        """What components need beside them."""
+        return needs_of(self._owned.peaks, self._owned.home)
 
     @property
     def room(self) -> int | None:
@@ -156,35 +155,30 @@ class _Job:
             if size > room // 4 and name not in model.denoisers and model.components[name].tensor_plan
         )
 
-    def packed(self, device_map: Map, count: int, *, beside_cut: bool = False) -> Parallel | None:
+    def packed(self, on: Mapping[str, int], count: int) -> Parallel | None:
         """Every component on one of `count` devices, so that the fullest is as empty as it can be while each is called.
 
         Args:
-            device_map: the components whose devices are given: those that are cut, or that go to one.
+            on: the components whose device is given.
             count: devices of a replica.
-            beside_cut: whether only a packing is asked for that differs from the one by weights.
 
         Returns:
             None where there is no such packing, or where a device holds nothing: the same is a plan for fewer.
         """
-        placement = self._place(device_map, count, self.peaks)
+        facts = replace(self.facts, devices=replace(self.facts.devices, per_node=count, nodes=1))
+        at = {name: ComponentParallel(device=device) for name, device in on.items()}
+        tried = self.recipe.model_copy(update={"parallel": Parallel(device_map="balanced", components=at)})
+        placement = place(tried, facts, split_components(tried, facts.model), self.needs)
         held = {device for sizes in placement.bytes_of.values() for device, size in sizes.items() if size}
-        if len(held) < count or (beside_cut and placement.device_of == self._place(device_map, count).device_of):
+        if len(held) < count:
             return None
         largest_first = sorted(placement.device_of, key=lambda name: (-self.sizes[name], name))
-        on = placement.device_of
-        if not device_map and len(set(self.facts.devices.node)) == 1:
+        device_of = placement.device_of
+        if not on and len(set(self.facts.devices.node)) == 1:
             # Which of devices that are alike holds what is all one: the largest component lies on the first.
-            number = {device: i for i, device in enumerate(dict.fromkeys(on[name] for name in largest_first))}
-            on = {name: number[device] for name, device in on.items()}
-        return Parallel(device_map={name: device_map.get(name, on[name]) for name in largest_first})
-
-    def _place(self, device_map: Map, count: int, peaks: Mapping[str, int] | None = None) -> Placement:
-        facts = replace(self.facts, devices=replace(self.facts.devices, per_node=count, nodes=1))
-        at = {name: ComponentParallel(device=on) for name, on in device_map.items() if isinstance(on, int)}
-        parallel = Parallel(device_map="balanced", components=at) if len(at) == len(device_map) else None
-        tried = self.recipe.model_copy(update={"parallel": parallel or Parallel(device_map=device_map)})
-        return place(tried, facts, split_components(tried, facts.model), peaks)
+            number = {device: i for i, device in enumerate(dict.fromkeys(device_of[name] for name in largest_first))}
+            device_of = {name: number[device] for name, device in device_of.items()}
+        return Parallel(device_map={name: device_of[name] for name in largest_first})
 
 
 def candidates(recipe: Recipe, facts: Facts, bounds: Bounds, total: int) -> Iterator[Group]:
@@ -274,13 +268,9 @@ def _splits(job: _Job, inner: int) -> Iterator[tuple[str, Split]]:
             if packed is not None and packed not in seen:
                 seen.append(packed)
                 yield "device_map", [(packed, 0)]
-        cuts = list(_cuts(job, inner))
+        cuts = [(Parallel(device_map=cut), 0) for cut in _cuts(job, inner)]
         if cuts:
-            yield "cut", [(Parallel(device_map=cut), 0) for cut in cuts]
-        # What lies whole beside them is packed by weights; where its peaks call for other devices, they are named.
-        named = [packed for cut in cuts if (packed := job.packed(cut, inner, beside_cut=True)) is not None]
-        if named:
-            yield "cut", [(packed, 0) for packed in named]
+            yield "cut", cuts
 
 
 def _contexts(
@@ -318,7 +308,7 @@ def _as_fixed(fixed: Parallel, facts: Facts, recipe: Recipe, said: set[str], inn
     yield kind, [(Parallel(), 0)]
 
 
-def _at_first(job: _Job, inner: int) -> Iterator[Map]:
+def _at_first(job: _Job, inner: int) -> Iterator[dict[str, int]]:
     """What is placed before the rest is packed: nothing; and on a mixed box the denoisers, on one of each kind.
 
     The emptiest packing may have the denoiser on a slow device.
@@ -328,8 +318,7 @@ def _at_first(job: _Job, inner: int) -> Iterator[Map]:
     kinds = {device: number for number, device in reversed(list(enumerate(node)))}
     if len(kinds) > 1:
         for number in sorted(kinds.values()):
-            at: Map = dict.fromkeys(job.facts.model.denoisers, number)
-            yield at
+            yield dict.fromkeys(job.facts.model.denoisers, number)
 
 
 def _joined(split: Parallel, job: _Job, data: int, inner: int, total: int) -> Parallel | None:

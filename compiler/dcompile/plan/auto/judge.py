@@ -112,7 +112,7 @@ def judge(recipe: Recipe, facts: Facts, candidate: Candidate) -> Judged:
     if checked is None:
         return Judged(candidate, subject, None, found)
     placement = subject.owned.placement
-    timed = estimate(subject.recipe, subject.facts, subject.splits, placement=placement)
+    timed = estimate(subject.recipe, subject.facts, subject.splits, placement)
     parts = candidate.devices // candidate.data if candidate.kind not in PLACED else 1
     rows = max(1, len(facts.rows))
     need = host_need(subject.recipe, subject.facts, subject.splits, placement) if candidate.offloads else None

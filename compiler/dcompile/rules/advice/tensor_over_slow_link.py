@@ -23,8 +23,8 @@ from dcompile.core.units import format_seconds
 from dcompile.estimate.step import StepSeconds, slowest_link, step_seconds
 from dcompile.layout.degrees import tensor_degrees
 from dcompile.layout.nodes import used_devices
-from dcompile.layout.placement import place
-from dcompile.layout.splits import Split, split_components
+from dcompile.layout.placement import Needs, place
+from dcompile.layout.splits import Split, Splits, split_components
 from dcompile.recipe.model import Parallel, Recipe
 from dcompile.rules.rule import Rule, Subject, advice, warning
 
@@ -40,8 +40,9 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
     is_slow, is_bandwidth = link.startswith("pcie"), link[:1].isdigit()
     if not (is_slow or is_bandwidth):
         return
-    split = _step(subject, subject.recipe)
-    whole = _step(subject, subject.recipe.model_copy(update={"parallel": Parallel()}))
+    split = _step(subject, subject.recipe, subject.splits)
+    alone = subject.recipe.model_copy(update={"parallel": Parallel()})
+    whole = _step(subject, alone, split_components(alone, subject.facts.model))
     if split is None or whole is None:
         if not is_slow:
             return  # what a bandwidth means for a device that nobody knows
@@ -50,8 +51,8 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         return
     else:
         exchange = f"{format_seconds(split.communication)} of it exchange over {link}"
-        alone = f"on one device it would take {format_seconds(whole.total)}"
-        message = f"by estimate a step takes {format_seconds(split.total)}, {exchange}; {alone}"
+        message = f"by estimate a step takes {format_seconds(split.total)}, {exchange}; "
+        message += f"on one device it would take {format_seconds(whole.total)}"
     hint = "compare with `device_map`, or with `context` if the weights fit"
     yield advice("DC603", message, hint, subject.given("parallel", "tensor") or ("parallel",))
 
@@ -72,9 +73,9 @@ def _over_nodes(subject: Subject, split: Split) -> Diagnostic:
     return warning("DC603", message, hint or "use `data` over the nodes, if that fits", split.where)
 
 
-def _step(subject: Subject, recipe: Recipe) -> StepSeconds | None:
-    splits = split_components(recipe, subject.facts.model)
-    return step_seconds(recipe, subject.facts, splits, place(recipe, subject.facts, splits), subject.settings)
+def _step(subject: Subject, recipe: Recipe, splits: Splits) -> StepSeconds | None:
+    """Of a plan with one device a rank, for which no peaks have to be known."""
+    return step_seconds(recipe, subject.facts, splits, place(recipe, subject.facts, splits, Needs()), subject.settings)
 
 
 RULE = Rule("DC603", check)

@@ -27,7 +27,7 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
     has = host_memory_bytes(subject.recipe)
     if has is None:
         return
-    need = host_need(subject.recipe, subject.facts, subject.splits)
+    need = host_need(subject.recipe, subject.facts, subject.splits, subject.owned.placement)
     own = need.ranks * need.own_bytes
     if own + need.shared_bytes <= has:
         return
