@@ -213,7 +213,7 @@ def test_a_step_hands_on_what_the_plan_says(devices: list[int], calls: int, root
         model: {{path: {root / "flux"}, dtype: float32}}
         devices: {{kind: cpu}}
         parallel: {{device_map: {{transformer: {devices}}}}}
-        run: {{prompts: [red apple], height: 64, width: 64, steps: 1, seed: 1, args: {{max_sequence_length: 8}}}}
+        run: {{prompts: [red apple], height: 16, width: 16, steps: 1, seed: 1, args: {{max_sequence_length: 8}}}}
     """
     done = compiled(text)
     assert done.plan_json is not None, done.diagnostics

@@ -146,13 +146,13 @@ def place(recipe: Recipe, facts: Facts, splits: Splits, needs: Needs) -> Placeme
     if (home := min(sizes)) in staying:
         staying[home] += needs.kept
     of = {name: needs.peaks.get(name, 0) + (whole.get(name, 0) if name in guests else 0) for name in sizes}
-    # With its tail on the first device too a component needs fewer transfers, so that goes where both are as good.
-    placed = _arrange(whole, staying, fixed, cuts, capacity, of, together=True)
+    # A tail behind the last block saves the sequence its way back, so it lies there where both are as good.
+    placed = _arrange(whole, staying, fixed, cuts, capacity, of, together=False)
     assert placed is not None, "a packing exists whenever there is a device"
     fullest, placement = placed
     better = None
     if any(parts.tail for _, parts in cuts.values()):
-        better = _arrange(whole, staying, fixed, cuts, capacity, of, together=False, below=fullest)
+        better = _arrange(whole, staying, fixed, cuts, capacity, of, together=True, below=fullest)
     return better[1] if better is not None else placement
 
 
