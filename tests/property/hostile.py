@@ -182,6 +182,19 @@ HOSTILE: dict[str, Callable[[], Files]] = {
         **_recipe(run="run: {prompts: p.jsonl}\n"),
         "p.jsonl": ('{"prompt": "a", "x": ' + "[" * 900 + "]" * 900 + "}\n") * 9_000,
     },
+    "prompt-jsonl-broken": lambda: {**_recipe(run="run: {prompts: p.jsonl}\n"), "p.jsonl": '{"prompt": \n' * 2_500_000},
+    "prompt-jsonl-slips": lambda: {
+        **_recipe(run="run: {prompts: p.jsonl}\n"),
+        "p.jsonl": "".join(f'{{"prompt{i % 10}": 1, "steps": "{"9" * 60_000}"}}\n' for i in range(500)),
+    },
+    "prompt-jsonl-bad-sizes": lambda: {
+        **_recipe(run="run: {prompts: p.jsonl}\n"),
+        "p.jsonl": "".join(f'{{"prompt": "a", "height": {i % 499 + 1}}}\n' for i in range(49_000)),
+    },
+    "prompt-csv-cells": lambda: {
+        **_recipe(run="run: {prompts: p.csv}\n"),
+        "p.csv": "prompt,seed\n" + "a,1,2,3\n" * 3_000_000,
+    },
     "prompt-jsonl-infinite": lambda: {
         **_recipe(run="run: {prompts: p.jsonl}\n"),
         "p.jsonl": '{"prompt": "a", "guidance": 1e999}\n',

@@ -122,7 +122,7 @@ def test_rows_have_pictures_of_their_own(compiled: Any, picture: Any) -> None:
 def test_a_row_without_a_picture(compiled: Any, picture: Any) -> None:
     rows = f'{{"prompt": "a", "image": "{picture()}"}}\n{{"prompt": "b"}}\n'
     found = compiled(SDXL + "run: {task: image-to-image, prompts: rows.jsonl}\n", {"rows.jsonl": rows}).diagnostics
-    assert [(one.code, "row 1" in one.message) for one in found] == [("DC330", True)]
+    assert [(one.code, "picture 1" in one.message) for one in found] == [("DC330", True)]
 
 
 def test_a_missing_picture_of_a_row_is_one_finding(compiled: Any) -> None:

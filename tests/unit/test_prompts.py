@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from dcompile.cli.render import locate
 from dcompile.driver import Compiled, compile_recipe
-from dcompile.facts.prompts import MAX_FILE_BYTES
+from dcompile.facts.prompt_file import MAX_FILE_BYTES
+from dcompile.facts.prompts import MAX_KINDS
 
 HEAD = """version: 1
 model: {id: black-forest-labs/FLUX.1-dev}
@@ -135,7 +136,8 @@ def test_a_picture_can_be_had_again_alone(tmp_path: Path) -> None:
         ("p.jsonl", b'{"prompt": "a", "x": ' + b"[" * 50 + b"]" * 50 + b"}", "deeper than 20"),
         ("p.csv", b"prompt,prompt\na,b\n", "`prompt` is given twice"),
         ("p.csv", b"prompt,guidance\na,1e999\n", "too large for a number"),
-        ("p.csv", b"text\na\n", "row 1"),
+        ("p.csv", b"text\na\n", "no column is called `prompt`"),
+        ("p.csv", b"promt\n" + b"a\n" * 200, "but one `promt`"),
         ("p.csv", b"prompt,seed\na,\xc2\xb2\n", "seed"),
         ("p.csv", b"prompt,seed\na,1,2,3\n", "row 1"),
     ],
@@ -147,6 +149,61 @@ def test_files_that_cannot_be_used(tmp_path: Path, name: str, content: bytes | N
     assert [(code, line) for code, line, _ in found] == [("DC305", 6)], found
     assert says in found[0][2]
     assert len(found[0][2]) < 200
+
+
+def test_all_mistakes_of_a_file_are_told_at_once_and_each_cause_once(tmp_path: Path) -> None:
+    lines = [
+        '{"prompt": "a", "seed": -1, "steps": "many"}',
+        '{"promt": "b"}',
+        '{"prompt": "c", "steps": 0}',
+        '{"prompt": "d"}',
+        '{"prompt": }',
+        '{"prompt": "e", "steps": 2.5}',
+        "",
+        "[1]",
+        '{"prompt": "f"',
+    ]
+    (tmp_path / "p.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    found = faults(tmp_path, "prompts: p.jsonl", "seeds: [1, 2]", "id_column: steps")
+    assert {(code, line) for code, line, _ in found} == {("DC305", 5), ("DC305", 6), ("DC305", 7)}
+    assert [message for _, _, message in found] == [
+        "row 1 of `p.jsonl`: `seed` is no whole number from 0 to 2**63 - 1 (`-1`)",
+        "rows 1, 3, 6 of `p.jsonl`: `steps` is no whole number from 1 to 100000 (the first: `many`)",
+        "row 2 of `p.jsonl`: no text under `prompt`, but something under `promt`",
+        "lines 5, 9 of `p.jsonl` cannot be read as JSON (the first: Expecting value at column 12)",
+        "row 7 of `p.jsonl`: no mapping with a text under `prompt` (`[1]`)",
+        "row 4 of `p.jsonl`: no name under `steps`",
+        "2 seeds for 8 prompts",
+    ]
+
+
+def test_the_good_rows_of_a_csv_file_do_not_hide_the_bad_ones(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("prompt,seed\na,1,2\nb,x\nc,1\n,4\nd,1e999\ne,1,2,3\n", encoding="utf-8")
+    assert [message for _, _, message in faults(tmp_path, "prompts: p.csv")] == [
+        "rows 1, 6 of `p.csv`: more cells than the first line has (the first: 3 cells for 2 columns)",
+        "row 2 of `p.csv`: `seed` is no whole number from 0 to 2**63 - 1 (`x`)",
+        "row 4 of `p.csv`: no text under `prompt`",
+        "row 5 of `p.csv`: a number that is none (1e999 is too large for a number)",
+    ]
+
+
+def test_what_ends_the_reading_does_not_hide_what_came_before(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text('prompt,seed\na,x\nb,"1"2\n', encoding="utf-8")
+    found = [message for _, _, message in faults(tmp_path, "prompts: p.csv", "seeds: [1]")]
+    assert [message.partition(":")[0] for message in found] == ["row 1 of `p.csv`", "`p.csv` cannot be read"]
+
+
+def test_many_bad_rows_are_counted_and_the_rest_is_left(tmp_path: Path) -> None:
+    rows = ['{"prompt": 1}' if number % 2 else '{"prompt": "a"}' for number in range(1, 1001)]
+    (tmp_path / "p.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    assert [message for _, _, message in faults(tmp_path, "prompts: p.jsonl")] == [
+        "rows 1, 3, 5, 7, 9, 11, 13, 15 and 92 more of `p.jsonl`: no text under `prompt` (the first: `1`)",
+        "100 rows cannot be used; the rest was not looked at",
+    ]
+    many = "\n".join(f'{{"pro{letter}mpt": 1}}' for letter in "abcdefghijklmnopqrstuvwxyz")
+    (tmp_path / "p.jsonl").write_text(many, encoding="utf-8")
+    found = faults(tmp_path, "prompts: p.jsonl")
+    assert [code for code, _, _ in found] == ["DC305"] * MAX_KINDS + ["DC120"]
 
 
 @pytest.mark.parametrize(
@@ -220,6 +277,8 @@ def test_a_row_with_its_own_shape_is_checked(tmp_path: Path, row: str, parallel:
     assert [(finding.diagnostic.code, finding.span.line) for finding in found] == ([(code, 6)] if code else [])
     assert done.is_valid == (code is None)
     assert all(finding.diagnostic.message.startswith("picture 1: ") for finding in found)
+    if code and code != "DC501":
+        assert found[0].diagnostic.message.endswith("; refused too: picture 2")
 
 
 @pytest.mark.parametrize(
@@ -262,8 +321,8 @@ def test_a_column_names_the_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "column", "said"),
     [
-        ("id,prompt\nx,a\n,b\n", "id", "row 2 of `p.csv` has no name under `id`"),
-        ("id,prompt\nx,a\n", "name", "row 1 of `p.csv` has no name under `name`"),
+        ("id,prompt\nx,a\n,b\n", "id", "row 2 of `p.csv`: no name under `id`"),
+        ("id,prompt\nx,a\n", "name", "row 1 of `p.csv`: no name under `name`"),
         ("id,prompt\nx,a\n", "prompt", "is an argument of the row"),
     ],
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 from typing import Any
+
+from dcompile.core.numbered import say_numbers
 
 
 def alike(devices: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], tuple[int, ...]]]:
@@ -22,16 +23,6 @@ def alike(devices: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], tuple
         else:
             groups.append((held, device, [device["device"]]))
     return [(device, tuple(numbers)) for _, device, numbers in groups]
-
-
-def say_numbers(numbers: Sequence[int]) -> str:
-    """`0, 4-7` for (0, 4, 5, 6, 7)."""
-    runs = [
-        [number for _, number in run] for _, run in groupby(enumerate(sorted(numbers)), lambda pair: pair[1] - pair[0])
-    ]
-    return ", ".join(
-        f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(str(number) for number in run) for run in runs
-    )
 
 
 def say_devices(numbers: Sequence[int]) -> str:

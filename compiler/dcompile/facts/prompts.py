@@ -2,52 +2,31 @@
 
 from __future__ import annotations
 
-import csv
-import json
-import math
-import re
-import stat
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dcompile.core.diagnostics import Diagnostic, Severity
+from dcompile.core.diagnostics import Diagnostic, Severity, bounded
 from dcompile.core.meant import meant
+from dcompile.core.numbered import numbered
+from dcompile.facts.prompt_file import PICTURES, PromptsError, Unread, entries_of
 from dcompile.recipe.model import Recipe
 
-_SUFFIXES = (".txt", ".jsonl", ".csv")
-_TEXTS = ("prompt", "negative_prompt", "image")
-PICTURES = "image"
-"""The column that names a row's own input picture, or in a .jsonl file its pictures."""
 _WHOLE = {"height": 65_536, "width": 65_536, "frames": 100_000, "steps": 100_000}
 _NUMBERS = ("guidance", "true_cfg")
-_INTEGER = re.compile(r"-?[0-9]+")
-_FLOAT = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 ROW_SIZES, ROW_LENGTHS = ("height", "width", "frames"), ("max_sequence_length",)
 """Columns of a prompt file that shapes follow from: keys of `run`, and of `run.args`."""
 MAX_PICTURES = 50_000
 """A plan names every picture, so their number has a bound; the others keep a hostile file from costing more."""
-MAX_FILE_BYTES = 32 * 2**20
-MAX_LINE = 1 << 16
 MAX_COLUMNS = 100
 MAX_CELLS = 500_000
 MAX_SHAPES = 500
 MAX_DEPTH = 20
+MAX_WRONG_ROWS = 100
+MAX_KINDS = 20
 _SPLIT = "make several jobs of it"
-_FORMS = {
-    ".txt": "write one prompt on each line",
-    ".jsonl": 'write one JSON object on each line, such as {"prompt": "a red fox", "seed": 7}',
-    ".csv": "the first line names the columns, `prompt` among them; a cell with a comma or a quote stands in quotes",
-}
-
-
-class _PromptsError(Exception):
-    """Prompts that cannot be used: a sentence, and what to do."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.message, self.hint = message, hint
+_EVERY_ROW = "every row needs a prompt, and numbers where `run` has them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,110 +50,30 @@ def _fault(message: str, hint: str = "", path: tuple[str | int, ...] = ("run", "
     return Diagnostic("DC305", Severity.ERROR, message, hint, path)
 
 
-def _number(text: str) -> Any:
-    """A CSV cell as the number it is, else as text; numbers are written as in a recipe."""
-    if len(text) <= 40 and _INTEGER.fullmatch(text):
-        return int(text)
-    return _finite(text) if len(text) <= 40 and _FLOAT.fullmatch(text) else text
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not a number")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text[:40]} is too large for a number")
-    return number
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"`{twice[:40]}` is given twice")
-    return found
-
-
-def _lines(file: Path, newline: str) -> Iterator[str]:
-    """The lines of a file, none of them held longer than it is needed, and none too long to be a row."""
-    with file.open(encoding="utf-8-sig", newline=newline) as stream:
-        number = 0
-        while line := stream.readline(MAX_LINE + 1):
-            number += 1
-            if len(line) > MAX_LINE:
-                raise ValueError(f"line {number} is longer than {MAX_LINE} characters")
-            yield line
-
-
-def _entries(file: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a prompt file with a text under `prompt`, one after the other.
-
-    Raises:
-        ValueError: with a sentence that names the line, where the file is not what its suffix says.
-    """
-    if file.suffix == ".csv":
-        yield from _csv_entries(file)
-        return
-    for number, line in enumerate(_lines(file, "\n"), 1):
-        if not (line := line.strip()):
-            continue
-        if file.suffix == ".txt":
-            yield {"prompt": line}
-            continue
-        try:
-            yield json.loads(line, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_object)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"line {number} is not JSON ({error.msg} at column {error.colno})") from None
-        except (ValueError, RecursionError) as error:
-            why = "too deep" if isinstance(error, RecursionError) else str(error)[:80]
-            raise ValueError(f"line {number} is not JSON ({why})") from None
-
-
-def _csv_entries(file: Path) -> Iterator[dict[str, Any]]:
-    reader = csv.reader(_lines(file, ""), strict=True)
-    names: list[str] | None = None
-    count = 0
-    try:
-        for cells in reader:
-            if not cells:
-                continue
-            if names is None:
-                names = cells
-                _object([(name, None) for name in names])
-                continue
-            count += 1
-            if len(cells) > len(names):
-                raise ValueError(f"row {count} has more cells than the first line")
-            kept = {name: cell for name, cell in zip(names, cells, strict=False) if cell}
-            yield {name: cell if name in _TEXTS else _number(cell) for name, cell in kept.items()}
-    except csv.Error as error:
-        raise ValueError(f"line {reader.line_num} is not CSV ({error})") from None
-
-
-def _row_fault(number: int, entry: Any) -> str:
-    """What is wrong with a row, or nothing."""
-    if not isinstance(entry, dict) or not isinstance(entry.get("prompt"), str):
-        keys = [key for key in entry if key != "prompt"] if isinstance(entry, dict) else []
-        slip = next((key for key in keys if meant(key, ("prompt",))), None)
-        return f"row {number} has no text under `prompt`" + (f", but something under `{slip}`" if slip else "")
-    if not isinstance(entry.get("negative_prompt", ""), str):
-        return f"`negative_prompt` of row {number} is no text"
+def _row_faults(entry: Any) -> list[tuple[str, Any]]:
+    """What is wrong with a row: sentences with `{rows}` in the place of its number, and the value that is wrong."""
+    if not isinstance(entry, dict):
+        return [("{rows}: no mapping with a text under `prompt`", entry)]
     if len(entry) > MAX_COLUMNS:
-        return f"row {number} has more than {MAX_COLUMNS} columns"
+        return [(f"{{rows}}: more than {MAX_COLUMNS} columns", len(entry))]
+    found: list[tuple[str, Any]] = []
+    if not isinstance(entry.get("prompt"), str):
+        slip = next((key for key in entry if key != "prompt" and meant(key, ("prompt",))), None)
+        instead = f", but something under `{slip}`" if slip else ""
+        found.append((f"{{rows}}: no text under `prompt`{instead}", entry.get("prompt")))
+    if not isinstance(entry.get("negative_prompt", ""), str):
+        found.append(("{rows}: `negative_prompt` is no text", entry["negative_prompt"]))
     if not _names(entry.get(PICTURES, "-")):
-        return f"`{PICTURES}` of row {number} names no picture"
+        found.append((f"{{rows}}: `{PICTURES}` names no picture", entry[PICTURES]))
     for key, value in entry.items():
         is_whole = isinstance(value, int) and not isinstance(value, bool)
         if key == "seed" and not (is_whole and 0 <= value < 2**63):
-            return f"`seed` of row {number} is no whole number from 0 to 2**63 - 1"
-        if key in _WHOLE and not (is_whole and 1 <= value <= _WHOLE[key]):
-            return f"`{key}` of row {number} is no whole number from 1 to {_WHOLE[key]}"
-        if key in _NUMBERS and not (is_whole or isinstance(value, float)):
-            return f"`{key}` of row {number} is no number"
-    return ""
+            found.append(("{rows}: `seed` is no whole number from 0 to 2**63 - 1", value))
+        elif key in _WHOLE and not (is_whole and 1 <= value <= _WHOLE[key]):
+            found.append((f"{{rows}}: `{key}` is no whole number from 1 to {_WHOLE[key]}", value))
+        elif key in _NUMBERS and not (is_whole or isinstance(value, float)):
+            found.append((f"{{rows}}: `{key}` is no number", value))
+    return found
 
 
 def _names(value: Any) -> tuple[str, ...]:
@@ -184,38 +83,85 @@ def _names(value: Any) -> tuple[str, ...]:
 
 
 def _cells(value: Any, depth: int = 0) -> int:
-    """How many values a row holds, those inside its lists and mappings included."""
+    """How many values a row holds, those inside its lists and mappings included; below 0 where it is too deep."""
     if depth > MAX_DEPTH:
-        raise _PromptsError(f"a row is nested deeper than {MAX_DEPTH} levels", "write plain values")
+        return -MAX_CELLS * MAX_COLUMNS
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return len(inner) + sum(_cells(item, depth + 1) for item in inner if isinstance(item, (dict, list)))
 
 
-def _read(entries: Iterable[Any], images_per_prompt: int) -> list[dict[str, Any]]:
-    """The rows without the columns that they do not have (an empty cell, a `null`).
+@dataclass
+class _Rows:
+    """What was read: the rows by their numbers from 1, and what is wrong, of which one cause is told once.
+
+    `wrong` are the rows of each sentence, `first` what the first of them has. `is_whole` says whether every row was
+    looked at.
+    """
+
+    entries: dict[int, dict[str, Any]] = field(default_factory=dict)
+    wrong: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    first: dict[tuple[str, str], str] = field(default_factory=dict)
+    by_line: set[tuple[str, str]] = field(default_factory=set)
+    count: int = 0
+    is_whole: bool = False
+
+    def blame(self, number: int, message: str, hint: str, detail: str) -> None:
+        """One more row of which a sentence is true."""
+        self.wrong.setdefault((message, hint), []).append(number)
+        self.first.setdefault((message, hint), detail)
+
+    def faults(self, name: str, path: tuple[str | int, ...] = ("run", "prompts")) -> list[Diagnostic]:
+        """One diagnostic for each thing that is wrong, with the rows in which it is."""
+        found = []
+        for (message, hint), numbers in self.wrong.items():
+            rows = numbered("line" if (message, hint) in self.by_line else "row", numbers)
+            rows += f" of `{name}`" if name else ""
+            said = message.replace("{rows}", rows)
+            if detail := self.first[message, hint]:
+                said += f" ({detail})" if len(numbers) == 1 else f" (the first: {detail})"
+            found.append(_fault(said, hint, path))
+        return found
+
+
+def _read(entries: Iterable[Any], images_per_prompt: int, rows: _Rows) -> None:
+    """Fill `rows`, without the columns that a row does not have (an empty cell, a `null`).
 
     Raises:
-        _PromptsError: for the first row that cannot be used, or where there are too many.
+        PromptsError: where there are too many, or they cannot be read further.
     """
-    kept: list[dict[str, Any]] = []
     shapes: set[tuple[Any, ...]] = set()
-    cells = 0
+    cells = wrong = 0
     for number, entry in enumerate(entries, 1):
         if number * images_per_prompt > MAX_PICTURES:
-            raise _PromptsError(f"the job has more than {MAX_PICTURES} pictures", _SPLIT)
-        if isinstance(entry, dict):
-            entry = {key: value for key, value in entry.items() if value is not None}
-        if fault := _row_fault(number, entry):
-            raise _PromptsError(fault, "every row needs a prompt, and numbers where `run` has them")
-        cells += _cells(entry)
+            raise PromptsError(f"the job has more than {MAX_PICTURES} pictures", _SPLIT)
+        rows.count = number
+        if isinstance(entry, Unread):
+            rows.blame(entry.line or number, entry.message, entry.hint, entry.detail)
+            rows.by_line |= {(entry.message, entry.hint)} if entry.line else set()
+            faults = [("", None)]
+        else:
+            if isinstance(entry, dict):
+                entry = {key: value for key, value in entry.items() if value is not None}
+            faults = _row_faults(entry)
+            for message, value in faults:
+                rows.blame(number, message, _EVERY_ROW, "" if value is None else f"`{str(value)[:40]}`")
+        if not faults and (size := _cells(entry)) < 0:
+            faults = [(f"{{rows}}: nested deeper than {MAX_DEPTH} levels", None)]
+            rows.blame(number, faults[0][0], "write plain values", "")
+        if faults:
+            wrong += 1
+            if wrong == MAX_WRONG_ROWS:
+                raise PromptsError(f"{wrong} rows cannot be used; the rest was not looked at", "mend these first")
+            continue
+        cells += size
         if cells > MAX_CELLS:
-            raise _PromptsError(f"the rows have more than {MAX_CELLS} cells", _SPLIT)
+            raise PromptsError(f"the rows have more than {MAX_CELLS} cells", _SPLIT)
         if len(entry) > 1:
             shapes.add(tuple(str(entry.get(key)) for key in (*ROW_SIZES, *ROW_LENGTHS)))
             if len(shapes) > MAX_SHAPES:
-                raise _PromptsError(f"the rows have more than {MAX_SHAPES} different sizes", _SPLIT)
-        kept.append(entry)
-    return kept
+                raise PromptsError(f"the rows have more than {MAX_SHAPES} different sizes", _SPLIT)
+        rows.entries[number] = entry
+    rows.is_whole = True
 
 
 def read_rows(recipe: Recipe, root: Path) -> tuple[tuple[Row, ...], tuple[Diagnostic, ...]]:
@@ -224,7 +170,8 @@ def read_rows(recipe: Recipe, root: Path) -> tuple[tuple[Row, ...], tuple[Diagno
     Row i and repeat r use `seed + i * images_per_prompt + r`; a row's own `seed` column, or `run.seeds`, comes first
     (its repeats count up from it).
 
-    Emits: DC305 for a prompt file that cannot be used, or seeds that do not match the prompts.
+    Emits: DC305 for a prompt file that cannot be used, each thing that is wrong with its rows, or seeds that do not
+        match the prompts.
     """
     run = recipe.run
     if run.prompts is None:
@@ -232,48 +179,40 @@ def read_rows(recipe: Recipe, root: Path) -> tuple[tuple[Row, ...], tuple[Diagno
             _fault("`run.prompts` is missing", "write a list of prompts, or a .txt, .jsonl or .csv file", ("run",)),
         )
     name = run.prompts if isinstance(run.prompts, str) else ""
+    rows, ended = _Rows(), []
     try:
-        entries = _entries(_prompt_file(root, name)) if name else ({"prompt": prompt} for prompt in run.prompts)
-        rows = _read(entries, run.images_per_prompt)
-    except _PromptsError as error:
-        return (), (_fault(f"{name}: {error.message}" if name else error.message, error.hint),)
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        hint = "the path is relative to the recipe" if isinstance(error, OSError) else _FORMS[Path(name).suffix]
-        hint = "save it as UTF-8" if isinstance(error, UnicodeError) else hint
-        return (), (_fault(f"`{name}` cannot be read: {why}", hint),)
-    if not rows:
+        _read(
+            entries_of(root, name) if name else ({"prompt": prompt} for prompt in run.prompts),
+            run.images_per_prompt,
+            rows,
+        )
+    except PromptsError as error:
+        ended = [_fault(error.message, error.hint)]
+    faults = [*rows.faults(name), *ended]
+    if rows.is_whole and not rows.count:
         return (), (_fault("there are no prompts", "write at least one"),)
-    if run.id_column is not None and (fault := _id_fault(run.id_column, name, rows)):
-        return (), (_fault(fault, "name a column that every row of a .jsonl or .csv file has", ("run", "id_column")),)
-    if run.seeds is not None and len(run.seeds) != len(rows):
-        message = f"{len(run.seeds)} seeds for {len(rows)} prompts"
-        return (), (_fault(message, "give one seed for each prompt", ("run", "seeds")),)
-    return tuple(_expand(recipe, rows)), ()
+    if run.id_column is not None:
+        faults += _id_faults(run.id_column, name, rows)
+    if rows.is_whole and run.seeds is not None and len(run.seeds) != rows.count:
+        message = f"{len(run.seeds)} seeds for {rows.count} prompts"
+        faults.append(_fault(message, "give one seed for each prompt", ("run", "seeds")))
+    if faults:
+        return (), bounded(faults, MAX_KINDS)
+    return tuple(_expand(recipe, list(rows.entries.values()))), ()
 
 
-def _id_fault(column: str, name: str, rows: list[dict[str, Any]]) -> str:
-    """Why a column cannot name the rows, or nothing."""
+def _id_faults(column: str, name: str, rows: _Rows) -> list[Diagnostic]:
+    """Why a column cannot name the rows that could be read."""
+    path = ("run", "id_column")
+    hint = "name a column that every row of a .jsonl or .csv file has"
     if column in ("prompt", "negative_prompt", "seed", PICTURES):
-        return f"`id_column` is `{column}`, which is an argument of the row and no name"
-    for number, row in enumerate(rows, 1):
+        return [_fault(f"`id_column` is `{column}`, which is an argument of the row and no name", hint, path)]
+    nameless = _Rows()
+    for number, row in rows.entries.items():
         value = row.get(column)
         if not isinstance(value, (str, int)) or isinstance(value, bool) or not str(value).strip():
-            return f"row {number} of {f'`{name}`' if name else 'the prompts'} has no name under `{column}`"
-    return ""
-
-
-def _prompt_file(root: Path, name: str) -> Path:
-    file = root / name
-    if file.suffix not in _SUFFIXES:
-        hint = f'for a single prompt write `["{name[:40]}"]`; a file ends in .txt, .jsonl or .csv'
-        raise _PromptsError("this is neither a list of prompts nor a prompt file", hint)
-    state = file.stat()
-    if not stat.S_ISREG(state.st_mode):
-        raise _PromptsError("this is no file", "name a .txt, .jsonl or .csv file")
-    if state.st_size > MAX_FILE_BYTES:
-        raise _PromptsError(f"the file is larger than {MAX_FILE_BYTES >> 20} MiB", "make several jobs of it")
-    return file
+            nameless.blame(number, f"{{rows}}: no name under `{column}`", hint, "")
+    return nameless.faults(name, path)
 
 
 def _expand(recipe: Recipe, entries: list[dict[str, Any]]) -> list[Row]:

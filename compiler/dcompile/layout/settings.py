@@ -126,20 +126,24 @@ def recipe_of_row(recipe: Recipe, row: Row) -> Recipe:
 
 def rows_by_shape(facts: Facts) -> list[Row]:
     """The first row of each shape that the rows ask for; the recipe's own shape is one of them."""
-    sizes = {name: (picture.height_px, picture.width_px) for name, picture in facts.pictures.items()}
     first: dict[tuple[str, ...], Row] = {}
     for row in facts.rows:
         if not row.args and row.images is None:  # most rows, and this is asked for every plan
             if () not in first:
                 first[()] = row
             continue
-        own: tuple[str, ...] = ()
-        if has_own_shape(row):
-            # As text: what a column holds is not checked yet, and may have no hash.
-            own = tuple(str(row.args.get(key)) for key in (*ROW_SIZES, *ROW_LENGTHS))
-            own += tuple(str(sizes.get(name)) for name in row.images or ())
-        first.setdefault(own, row)
+        first.setdefault(shape_of_row(row, facts), row)
     return list(first.values())
+
+
+def shape_of_row(row: Row, facts: Facts) -> tuple[str, ...]:
+    """What tells a row's shape from others; nothing where it is the recipe's."""
+    if not has_own_shape(row):
+        return ()
+    # As text: what a column holds is not checked yet, and may have no hash.
+    own = tuple(str(row.args.get(key)) for key in (*ROW_SIZES, *ROW_LENGTHS))
+    pictures_of_row = (facts.pictures.get(name) for name in row.images or ())
+    return own + tuple(f"{one.height_px}x{one.width_px}" if one else "" for one in pictures_of_row)
 
 
 def has_own_shape(row: Row) -> bool:

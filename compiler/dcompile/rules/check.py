@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from dcompile.core.diagnostics import Diagnostic, Severity, has_errors
+from dcompile.core.numbered import numbered
+from dcompile.facts.prompts import Row
 from dcompile.facts.resolve import Facts
-from dcompile.layout.settings import has_own_shape, recipe_of_row, rows_by_shape
+from dcompile.layout.settings import has_own_shape, recipe_of_row, rows_by_shape, shape_of_row
 from dcompile.recipe.model import Recipe
 from dcompile.rules.catalog import FIT_RULES, ROW_RULES, RULES, run_rules
 from dcompile.rules.rule import Rule, Subject, subject_of
@@ -21,23 +23,31 @@ class CheckedRecipe:
     subject: Subject
 
 
-def _row_subjects(subject: Subject) -> list[tuple[int, Subject]]:
-    """The job as each row sees it that has a shape of its own, the first of each shape; with the row's index."""
+def _row_subjects(subject: Subject) -> list[tuple[Row, Subject]]:
+    """The job as each row sees it that has a shape of its own, the first of each shape."""
     return [
-        (row.index, subject_of(recipe_of_row(subject.recipe, row), subject.facts))
+        (row, subject_of(recipe_of_row(subject.recipe, row), subject.facts))
         for row in rows_by_shape(subject.facts)
         if has_own_shape(row)
     ]
 
 
-def _first_of_each_code(found: Iterable[tuple[int, tuple[Diagnostic, ...]]]) -> tuple[Diagnostic, ...]:
-    """The first diagnostic of each code, said of its picture and pointing at the prompts."""
-    first: dict[str, Diagnostic] = {}
-    for index, diagnostics in found:
+def _first_of_each_code(facts: Facts, found: Iterable[tuple[Row, tuple[Diagnostic, ...]]]) -> tuple[Diagnostic, ...]:
+    """The first diagnostic of each code, said of its picture and pointing at the prompts; of the others the numbers."""
+    first: dict[str, tuple[Row, Diagnostic]] = {}
+    shapes: dict[str, set[tuple[str, ...]]] = {}
+    for row, diagnostics in found:
         for diagnostic in diagnostics:
-            message = f"picture {index}: {diagnostic.message}"
-            first.setdefault(diagnostic.code, replace(diagnostic, message=message, path=("run", "prompts")))
-    return tuple(first.values())
+            first.setdefault(diagnostic.code, (row, diagnostic))
+            shapes.setdefault(diagnostic.code, set()).add(shape_of_row(row, facts))
+    every = [(one.index, shape_of_row(one, facts)) for one in facts.rows] if first else []
+    said = []
+    for code, (row, diagnostic) in first.items():
+        others = [index for index, shape in every if shape in shapes[code] and index != row.index]
+        message = f"picture {row.index}: {diagnostic.message}"
+        message += f"; refused too: {numbered('picture', others)}" if others else ""
+        said.append(replace(diagnostic, message=message, path=("run", "prompts")))
+    return tuple(said)
 
 
 def errors_of_rules(recipe: Recipe, facts: Facts) -> tuple[Diagnostic, ...]:
@@ -73,8 +83,8 @@ def check(
 
     diagnostics = heard(run_rules(_without(known), subject))
     if not has_errors(diagnostics):
-        rows = _row_subjects(subject)
-        diagnostics += heard(_first_of_each_code((index, run_rules(ROW_RULES, row)) for index, row in rows))
+        found = ((row, run_rules(ROW_RULES, own)) for row, own in _row_subjects(subject))
+        diagnostics += heard(_first_of_each_code(subject.facts, found))
     if has_errors(diagnostics):
         return None, diagnostics
     for rule in FIT_RULES:

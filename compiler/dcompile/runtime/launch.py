@@ -14,6 +14,7 @@ from typing import Any
 from dcompile.core.ending import end_rank
 from dcompile.runtime import worker
 from dcompile.runtime.errors import EchoError, RankError, RunError, first_error, record
+from dcompile.runtime.job import surrounding_job
 
 FAILED, INTERRUPTED = 4, 130
 
@@ -35,7 +36,7 @@ def run_plan(
     """
     try:
         program = worker.read_plan(plan_path)[0]["program"]
-        found = _surrounding_job()
+        found = surrounding_job()
         if found is not None:
             return _join(found, program, plan_path, root, overwrite, progress, traceback)
         if program["nodes"] > 1:
@@ -66,15 +67,6 @@ def _opening(program: dict[str, Any]) -> str:
     count, ranks = len(program["run"]["rows"]), program["ranks"]
     pictures = f"{count} picture{'s' if count != 1 else ''}"
     return f"{pictures} into {program['output']['dir']}/, on {ranks} rank{'s' if ranks != 1 else ''}"
-
-
-def _surrounding_job() -> tuple[str, int, int] | None:
-    """The launcher, rank and world of the job that this process is in already."""
-    if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
-        return "torchrun", int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    if "SLURM_PROCID" in os.environ and int(os.environ.get("SLURM_NTASKS", "1")) > 1:
-        return "srun", int(os.environ["SLURM_PROCID"]), int(os.environ["SLURM_NTASKS"])
-    return None
 
 
 def _join(

@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from dcompile.runtime.errors import RunError
+from dcompile.runtime.job import adopt_slurm, check_meeting_place, number_of
 from dcompile.runtime.offload import offloaded
 
 BACKENDS = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl", "xpu": "cpu:gloo,xpu:xccl"}
@@ -88,32 +89,21 @@ class Ranks:
             dist.destroy_process_group()
 
 
-def adopt_slurm() -> None:
-    """Gives torch.distributed's variables the values that `srun` set, where torchrun did not set them."""
-    if "RANK" in os.environ or int(os.environ.get("SLURM_NTASKS", "1")) < 2 or "SLURM_PROCID" not in os.environ:
-        return
-    os.environ["RANK"] = os.environ["SLURM_PROCID"]
-    os.environ["WORLD_SIZE"] = os.environ["SLURM_NTASKS"]
-    os.environ["LOCAL_RANK"] = os.environ.get("SLURM_LOCALID", "0")
-    os.environ.setdefault("MASTER_ADDR", os.environ.get("SLURM_LAUNCH_NODE_IPADDR", "127.0.0.1"))
-    os.environ.setdefault("MASTER_PORT", str(20000 + int(os.environ.get("SLURM_JOB_ID", "0")) % 40000))
-
-
 def join(program: dict[str, Any]) -> Ranks:
     """Joins the job's process group and builds the plan's mesh.
 
     Raises:
-        RunError: where the world or this machine's devices are not the plan's.
+        RunError: where the world or this machine's devices are not the plan's, or a launcher's variable is wrong.
     """
     adopt_slurm()
     joined = dist.is_initialized()
-    world = dist.get_world_size() if joined else int(os.environ.get("WORLD_SIZE", "1"))
+    world = dist.get_world_size() if joined else number_of("WORLD_SIZE", 1)
     if world != program["ranks"]:
         wanted = program["ranks"]
         start = f"start {wanted}, such as with `torchrun --nproc-per-node {program['ranks_per_node']}`"
         raise RunError(f"this job has {world} rank(s), but the plan is made for {wanted}: {start}")
-    rank = dist.get_rank() if joined else int(os.environ.get("RANK", "0"))
-    local_rank = int(os.environ.get("LOCAL_RANK", str(rank % program["ranks_per_node"])))
+    rank = dist.get_rank() if joined else number_of("RANK", 0)
+    local_rank = number_of("LOCAL_RANK", rank % program["ranks_per_node"])
     ranks = Ranks(rank=rank, world=world, local_rank=local_rank, devices=_devices(program, local_rank))
     if ranks.device.type != "cpu":
         torch.accelerator.set_device_index(ranks.device)
@@ -125,6 +115,7 @@ def join(program: dict[str, Any]) -> Ranks:
             os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     timeout = timedelta(seconds=program["timeout_seconds"])
     if not joined:
+        check_meeting_place()
         ranks.store, _, _ = next(dist.rendezvous("env://", timeout=timeout))
         dist.init_process_group(
             BACKENDS[program["device_kind"]], store=ranks.store, rank=rank, world_size=world, timeout=timeout

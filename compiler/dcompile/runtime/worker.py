@@ -52,7 +52,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         _run(options)
     except Exception as error:
-        left = record(options.errors, int(os.environ.get("RANK", "0")), error)
+        rank = os.environ.get("RANK", "")
+        left = record(options.errors, int(rank) if rank.isdigit() else 0, error)
         if options.errors is None:
             print(f"dcompile: rank {left.rank}: {left.sentence}", file=sys.stderr, flush=True)
         return 4

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
+from dcompile.core.numbered import say_numbers
 from dcompile.core.units import format_bytes
-from dcompile.emit.devices import say_numbers
 from dcompile.emit.drawn import Drawn, Layer, Stretch
 from dcompile.emit.report.markup import Markup, box, dotted, drawing, size, table, tag, words
 from dcompile.emit.words import layout_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from dcompile.emit.devices import say_numbers
+from dcompile.core.numbered import say_numbers
 from dcompile.emit.report.markup import Markup, box, drawing, table, tag, words
 
 AXES = {

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dcompile.core.diagnostics import Diagnostic, Path
+from dcompile.core.numbered import numbered
 from dcompile.rules.rule import Rule, Subject, error
 
 NEEDS_PICTURES = "DC330"
@@ -37,11 +38,12 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         message = f"{model.pipeline} needs {names}, which recipes cannot give yet"
         yield error(NEEDS_PICTURES, message, "use another pipeline", asked if len(asked) > 1 else source)
     elif recipe.run.images is None:
-        without = next((row.index for row in subject.facts.rows if row.images is None), None)
-        if without is None:
+        without = [row.index for row in subject.facts.rows if row.images is None]
+        if not without:
             return
         some = any(row.images is not None for row in subject.facts.rows)
-        message = f"{model.pipeline} needs an input picture" + (f", and row {without} has none" if some else "")
+        message = f"{model.pipeline} needs an input picture"
+        message += f", and there is none for {numbered('picture', without)}" if some else ""
         yield error(NEEDS_PICTURES, message, "name it: `images: [fox.png]`", ("run", "prompts") if some else ("run",))
 
 

@@ -36,7 +36,7 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         strength = own.get(name, recipe.run.args.get(name, model.call_args.get(name)))
         steps = own.get("steps", subject.settings.steps)
         where: Path = subject.given("run", "args", name) if row is None else ("run", "prompts")
-        said = "" if row is None else f"row {row.index}: "
+        said = "" if row is None else f"picture {row.index}: "
         if not isinstance(strength, (int, float)) or isinstance(strength, bool) or not 0 <= strength <= 1:
             yield error("DC365", f"{said}{name} {strength} is no share from 0 to 1", "write 0.6, say", where)
             return

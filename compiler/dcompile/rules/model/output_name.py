@@ -33,7 +33,7 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
             yield error("DC311", str(fault), f"use {FIELDS_TEXT}", path)
             return
         if name in seen:
-            message = f"`{template}` gives rows {seen[name]} and {row.index} the same file"
+            message = f"`{template}` gives pictures {seen[name]} and {row.index} the same file"
             yield error("DC311", message, "add {index:05d} to the name", path)
             return
         seen[name] = row.index

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dcompile.core.diagnostics import Diagnostic
+from dcompile.core.numbered import numbered
 from dcompile.facts.uses import use_of
 from dcompile.layout.pictures import where_named
 from dcompile.rules.rule import Rule, Subject, error
@@ -35,11 +36,10 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         message = f"{pipeline} takes one picture, and there are {len(named)}"
         hint = "name one; pictures that belong to single prompts go into a column `image` of the prompt file"
         yield error("DC362", message, hint, ("run", "images"))
-    for row in subject.facts.rows:
-        if row.images is not None and len(row.images) > 1:
-            message = f"{pipeline} takes one picture, and row {row.index} has {len(row.images)}"
-            yield error("DC362", message, "name one", ("run", "prompts"))
-            return
+    several = [row.index for row in subject.facts.rows if row.images is not None and len(row.images) > 1]
+    if several:
+        message = f"{pipeline} takes one input picture, and there are several for {numbered('picture', several)}"
+        yield error("DC362", message, "name one", ("run", "prompts"))
 
 
 RULE = Rule("DC362", check)
