@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 from dcompile.layout.attention import Use, legal_backends
 from dcompile.layout.splits import Split
-from dcompile.runtime import attention, generate, library, ranks
+from dcompile.runtime import attention, generate, library, ranks, these_devices
 from dcompile.runtime.errors import RunError
 from dcompile.runtime.load import load_pipeline
 from torch.testing._internal.distributed.fake_pg import FakeStore
@@ -70,6 +70,28 @@ def test_a_machine_without_the_plans_devices(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: None)
     with pytest.raises(RunError, match="made for cuda devices, and torch finds none"):
         ranks._devices(program(), 0)
+
+
+def test_a_rank_compares_its_devices_before_it_loads_anything(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A box of two kinds, of which CUDA numbers the faster one first."""
+    box = [SimpleNamespace(name=name, total_memory=2**30 * size) for name, size in (("NVIDIA A", 80), ("NVIDIA B", 24))]
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(box))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda number: box[number])
+    device = {"memory_bytes": 24 * 2**30, "weight_bytes": 2**30, "activation_bytes": 0, "reserve_bytes": 2**30}
+    names = [["NVIDIA B"], ["NVIDIA A"]]
+    plan = {"program": program(ranks_per_node=2, device_names=names), "devices": [device, device]}
+    with pytest.raises(RunError, match=r"cuda:1 is NVIDIA B with 24\.00 GiB, and the plan was made for NVIDIA A"):
+        these_devices.check(plan, 1)
+    plan["program"]["device_names"] = [["NVIDIA A"], ["NVIDIA C"]]
+    these_devices.check(plan, 0)
+    assert capsys.readouterr().err == ""
+    these_devices.check(plan, 1)
+    assert "cuda:1 is NVIDIA B with 24.00 GiB, and the plan was made for NVIDIA C" in capsys.readouterr().err
+    box[1].total_memory = 2**30
+    with pytest.raises(RunError, match=r"of which it needs 2\.00 GiB"):
+        these_devices.check(plan, 1)
 
 
 def test_each_kind_of_device_has_its_process_group() -> None:

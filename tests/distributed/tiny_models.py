@@ -77,6 +77,7 @@ def plan(
             "ranks_per_node": ranks,
             "devices_per_rank": devices_per_rank,
             "device_ids": None,
+            "device_names": None,
             "mesh_axes": [[axis, degree] for axis, degree in axes.items()],
             "timeout_seconds": 60,
             "env": {},

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from dcompile.cli import doctor, environment
 from dcompile.cli.main import main
 from dcompile.facts.registry import known_version, known_versions
+from dcompile.machine.devices import Device, Machine
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = str(ROOT / "recipes" / "quickstart.yaml")
@@ -19,6 +21,14 @@ requires: {diffusers: ">=0.42"}
 devices: {gpu: h100-sxm-80gb}
 run: {prompts: [a red fox]}
 """
+
+
+H100 = Device("NVIDIA H100 80GB HBM3", 84_929_347_584)
+A100 = Device("NVIDIA A100-SXM4-40GB", 42_298_834_944)
+
+
+def machine_of(kind: str, *devices: Device) -> Callable[[], Machine]:
+    return lambda: Machine(kind, devices or (Device("a processor", 0),), None)
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, **versions: str | None) -> None:
@@ -129,7 +139,7 @@ def test_extras_that_a_plan_needs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_doctor_of_this_machine(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("dcompile.cli.init.devices_here", lambda: ("cpu", 1, 0))
+    monkeypatch.setattr("dcompile.machine.devices.look", machine_of("cpu"))
     pretend(monkeypatch, peft=None)
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
@@ -141,7 +151,7 @@ def test_doctor_of_this_machine(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 def test_doctor_of_a_recipe_that_runs_here(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("dcompile.cli.init.devices_here", lambda: ("cpu", 1, 0))
+    monkeypatch.setattr("dcompile.machine.devices.look", machine_of("cpu"))
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: object())
     pretend(monkeypatch, diffusers=known_version())
     assert main(["doctor", QUICKSTART, "--format", "json"]) == 0
@@ -154,7 +164,7 @@ def test_doctor_says_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    monkeypatch.setattr("dcompile.cli.init.devices_here", lambda: ("cuda", 2, 80 * 2**30))
+    monkeypatch.setattr("dcompile.machine.devices.look", machine_of("cuda", H100, H100))
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None if name == "accelerate" else object())
     pretend(monkeypatch, diffusers="0.39.0")
     assert main(["doctor", FLUX, "--format", "json"]) == 2
@@ -167,10 +177,26 @@ def test_doctor_says_what_is_missing(
     assert "downloads it" in rows["model black-forest-labs/FLUX.1-dev"]["found"]
 
 
+def test_doctor_says_which_device_has_no_room(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """FLUX.1-dev at tensor 4 takes 27 GiB of a device: cards of 40 GB have room, cards of 16 GB have none."""
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: object())
+    pretend(monkeypatch, diffusers=known_version())
+    small = Device("NVIDIA RTX A4000", 16 * 2**30)
+    for card, code, count in ((A100, 0, 4), (small, 2, 4), (H100, 0, 0)):
+        monkeypatch.setattr("dcompile.machine.devices.look", machine_of("cuda", *[card] * 4))
+        assert main(["doctor", FLUX, "--format", "json"]) == code
+        rows = [row for row in json.loads(capsys.readouterr().out) if row["what"] == "a device of the plan"]
+        assert len(rows) == count
+        assert all(row["is_fine"] == (card is A100) and card.name in row["found"] for row in rows)
+        assert all("compile the recipe again" in row["hint"] for row in rows if card is small)
+
+
 def test_doctor_names_packages_that_no_extra_brings(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("dcompile.cli.init.devices_here", lambda: ("cuda", 1, 80 * 2**30))
+    monkeypatch.setattr("dcompile.machine.devices.look", machine_of("cuda", H100))
     missing = ("sageattention", "scipy")
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None if name in missing else object())
     file = tmp_path / "r.yaml"

@@ -6,12 +6,14 @@ import argparse
 import importlib.util
 import json
 import platform
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from dcompile import __version__
 from dcompile.cli.environment import EXTRA, installed, needed_modules, other_versions
+from dcompile.core.planned_devices import Found, device_faults, device_notes, numbers_of
 from dcompile.core.units import format_bytes
 from dcompile.driver import Compiled
 
@@ -71,7 +73,7 @@ def needs(compiled: Compiled, root: Path) -> list[Finding]:
         if here is not None:
             hint = f"pip install '{name}{wanted if wanted[:1] in '<>=!' else f'=={wanted}'}'"
             found.append(Finding(f"{name} for {wanted}", name not in other, here, hint if name in other else ""))
-    return [*found, _machine(plan), *_model(plan, root), *_adapters(plan, root)]
+    return [*found, *_machine(plan), *_model(plan, root), *_adapters(plan, root)]
 
 
 def _module(name: str) -> Finding:
@@ -81,20 +83,27 @@ def _module(name: str) -> Finding:
     return Finding(f"module {name}", False, "missing", f"pip install {package}")
 
 
-def _machine(plan: dict[str, Any]) -> Finding:
-    """The accelerators: kind, number and the memory of the smallest."""
+def _machine(plan: dict[str, Any]) -> Iterator[Finding]:
+    """The accelerators: their kind and number, and what `run` would say of each."""
+    from dcompile.machine.devices import look
+
     program = plan["program"]
     kind = program["device_kind"]
     count = program["ranks_per_node"] * program["devices_per_rank"]
     if kind == "cpu":
-        return Finding(f"{count} logical device(s) of kind cpu", True, "any machine has them")
-    here, number, memory_bytes = _devices_here()
-    wants = max((device["memory_bytes"] or 0 for device in plan["devices"]), default=0)
-    what = f"{count} device(s) of kind {kind}" + (f" with {format_bytes(wants)}" if wants else "")
-    found = f"{number} of {here}" + (f", {format_bytes(memory_bytes)} each" if memory_bytes else "")
-    # What a driver reports is up to a tenth below a table's figure.
-    is_fine = here == kind and number >= count and memory_bytes >= 0.9 * wants
-    return Finding(what, is_fine, found, "" if is_fine else "run it where they are, or name this machine in `devices`")
+        yield Finding(f"{count} logical device(s) of kind cpu", True, "any machine has them")
+        return
+    machine = look()
+    here = [Found(device.name, device.memory_bytes) for device in machine.devices]
+    is_fine = machine.kind == kind and len(numbers_of(program, len(here))) >= count
+    found = f"{len(here)} of {machine.kind}"
+    hint = "" if is_fine else "run it where they are, or name this machine in `devices`"
+    yield Finding(f"{count} device(s) of kind {kind}", is_fine, found, hint)
+    for fault in device_faults(plan, here, range(count)) if machine.kind == kind else ():
+        what, _, way_out = fault.partition(": ")
+        yield Finding("a device of the plan", False, what, way_out)
+    for note in device_notes(plan, here, range(count)) if machine.kind == kind else ():
+        yield Finding("a device of the plan", True, note)
 
 
 def _model(plan: dict[str, Any], root: Path) -> list[Finding]:

@@ -195,6 +195,7 @@ def program_schema() -> dict[str, Any]:
             "ranks_per_node": COUNT,
             "devices_per_rank": COUNT,
             "device_ids": {"anyOf": [{"type": "null"}, array(BYTES)]},
+            "device_names": {"anyOf": [{"type": "null"}, array(array(TEXT))]},
             "mesh_axes": array({"type": "array", "minItems": 2, "maxItems": 2}),
             "timeout_seconds": COUNT,
             "env": by_name(TEXT),

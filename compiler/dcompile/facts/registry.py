@@ -131,6 +131,13 @@ def known_hardware() -> tuple[str, ...]:
     return tuple(sorted(_devices()))
 
 
+@lru_cache(maxsize=1)
+def names_of_drivers() -> dict[str, str]:
+    """The table's name of each device that drivers have one for, by theirs."""
+    names: dict[str, str] = read_json(HARDWARE.parent / "names.json")["names"]
+    return names
+
+
 def load_hardware(name: str) -> HardwareFacts:
     """The facts of a known device.
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from dcompile.facts.guidance import Guidance, guidance_of
 from dcompile.facts.prompts import Row
+from dcompile.facts.registry import names_of_drivers
+from dcompile.facts.resolve import DeviceFacts
 from dcompile.facts.types import ComponentFacts
 from dcompile.layout.nodes import layout_nodes
 from dcompile.layout.settings import CALL_NAMES
@@ -39,6 +41,7 @@ def lower(plan: Plan) -> Program:
         "ranks_per_node": nodes.ranks_per_node,
         "devices_per_rank": plan.placement.devices_per_rank,
         "device_ids": list(devices.ids) if devices.ids else None,
+        "device_names": _device_names(facts.devices, nodes.ranks_per_node * plan.placement.devices_per_rank),
         "mesh_axes": [[axis, degree] for axis, degree in plan.mesh.items()],
         "timeout_seconds": recipe.launch.timeout_seconds,
         "env": dict(sorted(recipe.launch.env.items())),
@@ -56,6 +59,16 @@ def lower(plan: Plan) -> Program:
         "run": _run(plan),
         "output": _output(recipe, subject.settings.frames is not None),
     }
+
+
+def _device_names(devices: DeviceFacts, count: int) -> list[list[str]] | None:
+    """What drivers call each of the devices that the plan uses on a node: nothing where the table does not know."""
+    if devices.kind == "cpu":
+        return None
+    names: dict[str, list[str]] = {}
+    for of_driver, name in sorted(names_of_drivers().items()):
+        names.setdefault(name, []).append(of_driver)
+    return [names.get(devices.node[number % len(devices.node)].name, []) for number in range(count)]
 
 
 def _pipeline(recipe: Recipe, plan: Plan) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dcompile.facts.registry import HARDWARE, known_hardware, load_hardware, read_json
+from dcompile.facts.registry import known_hardware, load_hardware, names_of_drivers
 from dcompile.machine.topology import Topology, link_name, parse_topology
 
 TOOL_SECONDS = 20
@@ -110,7 +110,7 @@ def host_memory_bytes() -> int | None:
 
 def table_name(device: Device) -> str | None:
     """The hardware table's name of a device, by what its driver calls it; None where the table does not have it."""
-    name: str | None = read_json(HARDWARE.parent / "names.json")["names"].get(device.name)
+    name = names_of_drivers().get(device.name)
     if name is None or name not in known_hardware() or device.memory_bytes > load_hardware(name).memory_bytes:
         return None
     return name

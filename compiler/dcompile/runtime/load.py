@@ -21,6 +21,7 @@ from dcompile.runtime import (
     offload,
     quantize,
     tensor_parallel,
+    these_devices,
     weights,
 )
 from dcompile.runtime.errors import RunError
@@ -36,9 +37,10 @@ def open_pipeline(plan: dict[str, Any], root: Path) -> Any:
     Logical devices stay for the rest of the process: the script calls the pipeline when this function is long over.
 
     Raises:
-        RunError: as `load_pipeline`.
+        RunError: as `load_pipeline`, and as `these_devices.check`.
     """
     ranks = join(plan["program"])
+    these_devices.check(plan, ranks.local_rank, says_notes=ranks.rank == 0)
     if ranks.world == 1 and not dist.is_initialized():
         start_alone(plan["program"]["device_kind"])
     if ranks.has_logical_devices:

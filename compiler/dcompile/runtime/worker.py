@@ -66,11 +66,12 @@ def run(plan_path: Path, root: Path, *, overwrite: bool, progress: str) -> None:
     os.environ.update({name: str(value) for name, value in plan["program"]["env"].items()})
     os.environ.pop("DIFFUSERS_ATTN_BACKEND", None)  # the plan names every backend
     quiet.for_good()
-    from dcompile.runtime import generate, load, logical_devices, ranks
+    from dcompile.runtime import generate, load, logical_devices, ranks, these_devices
     from dcompile.runtime.progress import Loading
 
     place = ranks.join(plan["program"])
     try:
+        these_devices.check(plan, place.local_rank, says_notes=place.rank == 0 and progress != "none")
         with logical_devices.LogicalDevices() if place.has_logical_devices else nullcontext():
             held = sum(device["weight_bytes"] for device in plan["devices"] if device["rank"] == place.rank)
             with Loading(progress, held, is_speaker=place.rank == 0):
