@@ -11,9 +11,10 @@ import pytest
 import tiny_models as tiny
 import torch
 import torch.distributed as dist
-from dcompile.runtime import generate, outputs, pictures, ranks, tensor_parallel
+from dcompile.runtime import generate, ranks, tensor_parallel
 from dcompile.runtime.errors import RunError
 from dcompile.runtime.launch import run_plan
+from dcompile.runtime.todo import todo_of
 from diffusers import FluxTransformer2DModel
 from torch.distributed.device_mesh import init_device_mesh
 
@@ -68,12 +69,11 @@ def test_a_replica_without_a_row_does_no_harm(root: Path, tmp_path: Path) -> Non
 
 def test_ranks_with_other_files_do_not_begin(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = tiny.plan("flux", out=tmp_path / "out")
-    seen = pictures.picture_digests(plan["program"]["run"]["rows"], root)
-    own = outputs.digest([outputs.model_content(plan["program"], root), seen])
+    own = todo_of(plan["program"], root).content
     place = ranks.Ranks()
     monkeypatch.setattr(place, "gather", lambda value: [value, "sha256:another" if value == own else value])
     with pytest.raises(RunError, match="not the same for all ranks"):
-        generate.generate(None, plan, root, place, plan_digest="", overwrite=False, progress="none")
+        generate.share_of(plan["program"], root, place, overwrite=False)
     assert not (tmp_path / "out").exists()
 
 

@@ -6,6 +6,7 @@ import inspect
 import random
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -16,6 +17,7 @@ from dcompile.runtime import outputs, pictures
 from dcompile.runtime.errors import RunError
 from dcompile.runtime.progress import Reporter
 from dcompile.runtime.ranks import Ranks
+from dcompile.runtime.todo import Todo, todo_of
 
 Row = dict[str, Any]
 
@@ -38,48 +40,60 @@ def own_rows(program: dict[str, Any], ranks: Ranks) -> list[Row]:
     return [rows[index] for index in share]
 
 
-def generate(
-    pipeline: Any, plan: dict[str, Any], root: Path, ranks: Ranks, *, plan_digest: str, overwrite: bool, progress: str
-) -> None:
-    """Makes and writes what is not complete yet, and the manifest."""
-    program = plan["program"]
-    folder = Path(program["output"]["dir"])
-    content = outputs.model_content(program, root)
-    seen = pictures.picture_digests(program["run"]["rows"], root)
-    if len(set(ranks.gather(outputs.digest([content, seen])))) > 1:
+@dataclass(frozen=True)
+class Share:
+    """What this rank has to make. `total` counts the pictures of all replicas that are not complete."""
+
+    todo: Todo
+    rows: list[Row]
+    total: int
+
+
+def share_of(program: dict[str, Any], root: Path, ranks: Ranks, *, overwrite: bool) -> Share:
+    """This rank's rows that are not complete yet; `total` is the same on every rank, so that all of them load or none.
+
+    Raises:
+        RunError: where the ranks do not see the same files, or the output folder cannot be written to.
+    """
+    todo = todo_of(program, root)
+    if len(set(ranks.gather(todo.content))) > 1:
         raise RunError("the model's, an adapter's or an input picture's files are not the same for all ranks")
+    folder = Path(program["output"]["dir"])
+    if ranks.is_writer:
+        outputs.prepare(folder)
+    pending = ranks.agree(todo.pending(folder, overwrite=overwrite) if ranks.is_writer else None)
+    rows = [row for row in own_rows(program, ranks) if row["index"] in pending]
+    return Share(todo, rows, sum(ranks.gather(len(rows) if ranks.is_writer else 0)))
+
+
+def generate(
+    pipeline: Any, plan: dict[str, Any], root: Path, ranks: Ranks, share: Share, *, plan_digest: str, progress: str
+) -> None:
+    """Makes and writes what is not complete yet."""
+    program = plan["program"]
     call = program["run"]["call"]
-    digests = {row["index"]: outputs.content_digest(content, call, row, seen) for row in program["run"]["rows"]}
-    pending = ranks.agree(_pending(program, folder, digests, overwrite) if ranks.is_writer else None)
-    rows = own_rows(program, ranks)
-    counts = ranks.gather(sum(row["index"] in pending for row in rows) if ranks.is_writer else 0)
-    total, every = sum(counts), len(program["run"]["rows"])
-    writer = outputs.Writer(folder, ranks.data_coordinate)
+    writer = outputs.Writer(Path(program["output"]["dir"]), ranks.data_coordinate)
     base = {"plan_digest": plan_digest, "recipe_digest": plan["recipe_digest"]}
-    with Reporter(progress, total, every - total, ranks.rank == 0) as reporter:
-        for batch in batches([row for row in rows if row["index"] in pending], program["run"]["batch"]):
+    with Reporter(progress, share.total, len(share.todo.names) - share.total, ranks.rank == 0) as reporter:
+        for batch in batches(share.rows, program["run"]["batch"]):
             steps = {**call, **batch[0]["args"]}.get("num_inference_steps")
             reporter.start(steps)
             started = time.monotonic()
             images = pictures.load_pictures(batch[0], root)
-            made = make(pipeline, batch, call, program["output"]["format"], reporter.step, images)
+            made, blackened = make_checked(pipeline, batch, call, program["output"]["format"], reporter.step, images)
             seconds = (time.monotonic() - started) / len(batch)
-            for row, frames in zip(batch, made, strict=True):
+            for row, frames, is_black in zip(batch, made, blackened, strict=True):
                 if not ranks.is_writer:
                     continue
-                name = outputs.file_name(program["output"], row)
-                metadata = {**base, "content_digest": digests[row["index"]]}
+                name = share.todo.names[row["index"]]
+                metadata = {**base, "content_digest": share.todo.digests[row["index"]]}
                 path = writer.save(name, frames, program["output"], metadata)
-                writer.remember(_entry(row, frames, name, path, seconds, metadata))
+                flag = {outputs.BLACKENED: True} if is_black else {}
+                writer.remember({**_entry(row, frames, name, path, seconds, metadata), **flag})
                 done = ranks.store.add("dcompile/pictures", 1) if ranks.store is not None else reporter.done + 1
                 reporter.finish(done, name, seconds)
         ranks.gather(None)
         reporter.close()
-    if ranks.rank == 0:
-        known = outputs.known_files(folder)
-        names = [(row["index"], outputs.file_name(program["output"], row)) for row in program["run"]["rows"]]
-        outputs.write_manifest(folder, [{**known[name], "index": index} for index, name in names])
-    ranks.gather(None)
 
 
 def batches(rows: list[Row], size: int) -> list[list[Row]]:
@@ -108,6 +122,18 @@ def make(
     images: Sequence[Any] = (),
 ) -> list[Any]:
     """One call of the pipeline; a PIL image or a list of frames for each row of the batch."""
+    return make_checked(pipeline, batch, call, file_format, on_step, images)[0]
+
+
+def make_checked(
+    pipeline: Any,
+    batch: list[Row],
+    call: dict[str, Any],
+    file_format: str,
+    on_step: Any = None,
+    images: Sequence[Any] = (),
+) -> tuple[list[Any], list[bool]]:
+    """As `make`, and for each row whether the pipeline's safety checker has made its picture black."""
     accepted = inspect.signature(pipeline.__call__).parameters
     given = {**call, **batch[0]["args"]}
     arguments = {name: _as_called(name, value, accepted, len(batch)) for name, value in given.items()}
@@ -132,7 +158,8 @@ def make(
         raise RunError(f"the pipeline made {len(made)} results for {len(batch)} rows")
     if file_format != "mp4" and isinstance(made[0], list):
         raise RunError(f"{type(pipeline).__name__} makes a video, and the output's format is `{file_format}`")
-    return list(made)
+    flags = getattr(result, "nsfw_content_detected", None) or getattr(result, "nsfw_detected", None)
+    return list(made), [bool(flag) for flag in flags or [False] * len(batch)]
 
 
 def _as_called(name: str, value: Any, accepted: Mapping[str, inspect.Parameter], pictures: int) -> Any:
@@ -158,18 +185,6 @@ def _step_counter(on_step: Any) -> Any:
         return tensors
 
     return count
-
-
-def _pending(program: dict[str, Any], folder: Path, digests: dict[int, str], overwrite: bool) -> set[int]:
-    rows = program["run"]["rows"]
-    names = {row["index"]: outputs.file_name(program["output"], row) for row in rows}
-    if len(set(names.values())) < len(names):
-        raise RunError(f"output.name `{program['output']['name']}` gives two rows the same file")
-    outputs.prepare(folder)
-    if overwrite:
-        return set(names)
-    known = outputs.known_files(folder)
-    return {index for index, name in names.items() if not outputs.is_complete(folder, name, digests[index], known)}
 
 
 def _entry(row: Row, frames: Any, name: str, path: Path, seconds: float, metadata: dict[str, str]) -> dict[str, Any]:

@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,37 @@ from dcompile.core.ending import end_rank
 from dcompile.runtime import worker
 from dcompile.runtime.errors import EchoError, RankError, RunError, first_error, record
 from dcompile.runtime.job import surrounding_job
+from dcompile.runtime.made import Made, finish, left_in, say_complete
+from dcompile.runtime.todo import todo_of
 
 FAILED, INTERRUPTED = 4, 130
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        code: 0 where every picture is there, 4 where the run failed, 130 where it was interrupted.
+        seconds: from the start to the end, loading included.
+        made: what was made, where all went well; only the first rank of a job knows.
+        fault: what went wrong, on the rank that says it.
+        rank: this process's rank in a job that a launcher has started, and `world` its size; None where the ranks were
+            started here.
+    """
+
+    code: int
+    seconds: float
+    made: Made | None = None
+    fault: RankError | None = None
+    rank: int | None = None
+    world: int = 1
+
+    def end(self) -> int:
+        """The exit code; a rank of a launcher's job ends here, with all that it has printed."""
+        if self.rank is not None and (self.world > 1 or self.code == FAILED) and self.code != INTERRUPTED:
+            end_rank(self.code)
+        return self.code
 
 
 def run_plan(
@@ -34,18 +65,32 @@ def run_plan(
     Returns:
         0 where every picture is there, 4 where the run failed, 130 where it was interrupted.
     """
+    return perform(plan_path, root, overwrite=overwrite, progress=progress, traceback=traceback).end()
+
+
+def perform(plan_path: Path, root: Path, *, overwrite: bool, progress: str, traceback: bool) -> Outcome:
+    """As `run_plan`; what came of it."""
+    started = time.monotonic()
+
+    def failed(error: RankError, *, name_rank: bool) -> Outcome:
+        _say(error, traceback, name_rank=name_rank)
+        return Outcome(FAILED, time.monotonic() - started, fault=error)
+
     try:
         program = worker.read_plan(plan_path)[0]["program"]
         found = surrounding_job()
         if found is not None:
-            return _join(found, program, plan_path, root, overwrite, progress, traceback)
+            return _join(found, program, plan_path, root, overwrite, progress, traceback, started)
         if program["nodes"] > 1:
             raise RunError(
                 f"the plan is made for {program['nodes']} nodes: start "
                 f"`{plan_path.parent / 'launch' / 'torchrun.sh'}` on each of them, or run it with srun"
             )
+        made = None if overwrite else _nothing_to_make(program, root, progress)
+        if made is not None:
+            return Outcome(0, time.monotonic() - started, made)
     except (RunError, OSError, ValueError, KeyError) as error:
-        return _say(record(None, 0, error), traceback, name_rank=False)
+        return failed(record(None, 0, error), name_rank=False)
     if progress != "none":  # loading the libraries and the weights is silent for a while
         print(f"dcompile: {_opening(program)}", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="dcompile-") as folder:
@@ -55,11 +100,21 @@ def run_plan(
         except KeyboardInterrupt:
             _remove_drafts(program)
             print("dcompile: interrupted; run again to go on where it stopped", file=sys.stderr)
-            return INTERRUPTED
+            return Outcome(INTERRUPTED, time.monotonic() - started)
         if failure is None:
-            return 0
+            return Outcome(0, time.monotonic() - started, left_in(Path(folder)))
         _remove_drafts(program)
-        return _say(first_error(Path(folder)) or failure, traceback, name_rank=program["ranks"] > 1)
+        return failed(first_error(Path(folder)) or failure, name_rank=program["ranks"] > 1)
+
+
+def _nothing_to_make(program: dict[str, Any], root: Path, progress: str) -> Made | None:
+    """What is there, where every picture is complete: then no rank is started and no library loaded. None otherwise."""
+    folder = Path(program["output"]["dir"])
+    todo = todo_of(program, root)
+    if not todo.is_done(folder):
+        return None
+    say_complete(program, progress)
+    return finish(program, todo, 0)
 
 
 def _opening(program: dict[str, Any]) -> str:
@@ -77,7 +132,8 @@ def _join(
     overwrite: bool,
     progress: str,
     traceback: bool,
-) -> int:
+    started: float,
+) -> Outcome:
     launcher, rank, world = found
     if rank == 0:
         print(f"dcompile: joining a job of {launcher} with {world} rank(s)", file=sys.stderr, flush=True)
@@ -85,17 +141,16 @@ def _join(
         if world != program["ranks"]:
             fault = f"{launcher} started {world} rank(s), but the plan is made for {program['ranks']}: start that many"
             raise RunError(fault) if rank == 0 else EchoError(fault)
-        worker.run(plan_path, root, overwrite=overwrite, progress=progress)
+        made = worker.run(plan_path, root, overwrite=overwrite, progress=progress)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return Outcome(INTERRUPTED, time.monotonic() - started, rank=rank, world=world)
     except Exception as error:
         left = record(None, rank, error)
         if not left.is_echo:  # otherwise another rank says what happened
             _say(left, traceback, name_rank=world > 1)
-        end_rank(FAILED)
-    if world > 1:
-        end_rank(0)
-    return 0
+        told = None if left.is_echo else left
+        return Outcome(FAILED, time.monotonic() - started, fault=told, rank=rank, world=world)
+    return Outcome(0, time.monotonic() - started, made, rank=rank, world=world)
 
 
 def _worker_arguments(plan_path: Path, root: Path, overwrite: bool, progress: str, errors: Path) -> list[str]:
@@ -196,9 +251,8 @@ def _remove_drafts(program: dict[str, Any]) -> None:
         draft.unlink(missing_ok=True)
 
 
-def _say(error: RankError, traceback: bool, *, name_rank: bool) -> int:
+def _say(error: RankError, traceback: bool, *, name_rank: bool) -> None:
     who = f"rank {error.rank}: " if name_rank else ""
     print(f"dcompile: {who}{error.sentence}", file=sys.stderr)
     if traceback and error.traceback:
         print(error.traceback, file=sys.stderr)
-    return FAILED

@@ -11,6 +11,9 @@ from typing import Any
 from dcompile.core import naming
 from dcompile.runtime.errors import RunError
 
+BLACKENED = "nsfw_content_detected"
+"""In the manifest: the safety checker made this picture black. By diffusers' own word."""
+MOST_NAMED = 10
 _PIL_FORMATS = {"png": "PNG", "jpg": "JPEG", "webp": "WEBP"}
 
 
@@ -46,6 +49,24 @@ def file_digest(path: Path) -> str:
         while block := file.read(1 << 20):
             found.update(block)
     return f"sha256:{found.hexdigest()}"
+
+
+def picture_digests(rows: list[dict[str, Any]], root: Path) -> dict[str, str]:
+    """The sha256 of every picture that the rows name, by its name.
+
+    Raises:
+        RunError: where a file cannot be read.
+    """
+    found: dict[str, str] = {}
+    for row in rows:
+        for picture in row.get("images", ()):
+            name = picture["path"]
+            if name not in found:
+                try:
+                    found[name] = file_digest(root / name)
+                except OSError as error:
+                    raise RunError(f"the picture `{root / name}` cannot be read: {error.strerror}") from error
+    return found
 
 
 def model_content(program: dict[str, Any], root: Path) -> dict[str, Any]:
@@ -153,26 +174,46 @@ def known_files(folder: Path) -> dict[str, dict[str, Any]]:
     return known
 
 
-def is_complete(folder: Path, name: str, content: str, known: dict[str, dict[str, Any]]) -> bool:
-    """Whether a file is whole and was made from the same content."""
-    entry, path = known.get(name), folder / name
-    return (
-        entry is not None
-        and entry["content_digest"] == content
-        and path.is_file()
-        and file_digest(path) == entry["sha256"]
-    )
+def is_made(folder: Path, name: str, content: str, known: dict[str, dict[str, Any]]) -> bool:
+    """Whether a file is there, and is said to be made from the same content."""
+    entry = known.get(name)
+    return entry is not None and entry["content_digest"] == content and (folder / name).is_file()
 
 
-def write_manifest(folder: Path, entries: list[dict[str, Any]]) -> None:
-    """Writes `manifest.json` in prompt order and drops the journals it replaces."""
+def is_whole(folder: Path, name: str, known: dict[str, dict[str, Any]]) -> bool:
+    """Whether a file that is there has the bytes that were written."""
+    return bool(file_digest(folder / name) == known[name]["sha256"])
+
+
+def write_manifest(folder: Path, names: dict[int, str]) -> list[dict[str, Any]]:
+    """Writes `manifest.json` in prompt order and drops the journals it replaces; where it is right already, nothing.
+
+    Args:
+        names: the file of every row, by its index.
+
+    Returns:
+        What the manifest holds.
+    """
+    known = known_files(folder)
+    entries = [{**known[name], "index": index} for index, name in sorted(names.items())]
+    text = json.dumps(entries, indent=2, ensure_ascii=False) + "\n"
     manifest = folder / "manifest.json"
-    ordered = sorted(entries, key=lambda entry: int(entry["index"]))
-    draft = draft_of(manifest)
-    draft.write_text(json.dumps(ordered, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(draft, manifest)
+    if not manifest.is_file() or manifest.read_bytes() != text.encode("utf-8"):
+        draft = draft_of(manifest)
+        draft.write_text(text, encoding="utf-8")
+        os.replace(draft, manifest)
     for journal in folder.glob(".manifest-*.jsonl"):
         journal.unlink()
+    return entries
+
+
+def say_blackened(entries: list[dict[str, Any]]) -> str:
+    """A sentence about the pictures that the model's safety checker has made black; nothing where there is none."""
+    names = [str(entry["file"]) for entry in entries if entry.get(BLACKENED)]
+    if not names:
+        return ""
+    shown = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+    return f"the model's safety checker made {len(names)} of {len(entries)} pictures black: {shown}"
 
 
 def _write_picture(path: Path, image: Any, file_format: str, metadata: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Input pictures: read on every rank alike, and told apart by their content."""
+"""Input pictures, read on every rank alike."""
 
 from __future__ import annotations
 
@@ -7,26 +7,7 @@ from typing import Any
 
 from PIL import Image, ImageOps
 
-from dcompile.runtime import outputs
 from dcompile.runtime.errors import RunError
-
-
-def picture_digests(rows: list[dict[str, Any]], root: Path) -> dict[str, str]:
-    """The sha256 of every picture that the rows name, by its name.
-
-    Raises:
-        RunError: where a file cannot be read.
-    """
-    found: dict[str, str] = {}
-    for row in rows:
-        for picture in row.get("images", ()):
-            name = picture["path"]
-            if name not in found:
-                try:
-                    found[name] = outputs.file_digest(root / name)
-                except OSError as error:
-                    raise RunError(f"the picture `{root / name}` cannot be read: {error.strerror}") from error
-    return found
 
 
 def load_pictures(row: dict[str, Any], root: Path) -> list[Any]:
