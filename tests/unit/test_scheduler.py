@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dcompile.driver import compile_recipe
 from dcompile.facts.registry import known_models, load_model
-from dcompile.facts.schedulers import known_schedulers, scheduler_facts
+from dcompile.facts.schedulers import known_schedulers, pipeline_needs, scheduler_facts
 from dcompile.rules.parallel.scheduler_misfit import misfit
 
 RECIPE = Path(__file__).resolve().parents[2] / "recipes" / "flux1-dev-tensor4.yaml"
@@ -72,3 +72,32 @@ def test_every_known_model_can_use_its_own_scheduler() -> None:
     models = [load_model(name) for name in known_models()]
     reasons = {model.id: misfit(str(model.scheduler["class"]), model, {}) for model in models}
     assert {name: reason for name, reason in reasons.items() if reason is not None} == {}
+
+
+def test_a_class_for_which_the_pipeline_has_a_call_of_its_own() -> None:
+    """HiDream hands `mu` to every class but UniPC (`pipeline_hidream_image.py:908`)."""
+    model = load_model("HiDream-ai/HiDream-I1-Full")
+    flow = {"prediction_type": "flow_prediction", "use_flow_sigmas": True}
+    assert misfit("UniPCMultistepScheduler", model, flow) is None
+    assert "`mu`" in str(misfit("FlowMatchHeunDiscreteScheduler", model, {}))
+
+
+def test_noise_is_a_pictures_own_where_the_pipeline_hands_its_generators_on() -> None:
+    """What the two pipelines do is run by `tests/oracle/test_strategies.py::test_noise_at_each_step_in_batches`."""
+    lcm = scheduler_facts("FlowMatchLCMScheduler")
+    assert lcm is not None
+    assert lcm.shares_noise({}, pipeline_needs("FluxPipeline", "FlowMatchLCMScheduler"))
+    assert not lcm.shares_noise({}, pipeline_needs("SanaPipeline", "FlowMatchLCMScheduler"))
+    assert lcm.shares_noise({}, pipeline_needs("APipelineOfOurs", "FlowMatchLCMScheduler"))
+
+
+def test_a_generator_is_handed_on_only_where_every_step_gets_it() -> None:
+    """PRX hands other arguments over as a whole, and LTX2DFR one of its two schedulers."""
+    hands = {
+        name: needs.hands_generator
+        for name in ("SanaPipeline", "PRXPipeline", "LTX2DFRPipeline", "KandinskyV22Pipeline")
+        if (needs := pipeline_needs(name, "")) is not None
+    }
+    assert hands == {
+        "SanaPipeline": True, "PRXPipeline": False, "LTX2DFRPipeline": False, "KandinskyV22Pipeline": True
+    }  # fmt: skip

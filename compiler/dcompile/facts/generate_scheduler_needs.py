@@ -10,6 +10,8 @@ from typing import Any
 import diffusers
 
 _GUARDS = ("hasattr", "getattr")
+_ALWAYS = {"num_inference_steps", "device"}
+"""Arguments that every `set_timesteps` takes."""
 
 
 def pipeline_needs(cls: Any) -> dict[str, Any]:
@@ -18,21 +20,25 @@ def pipeline_needs(cls: Any) -> dict[str, Any]:
     Returns:
         `attributes`: names on the scheduler, used without asking for them first; `attributes_with`: those that are
         used only where an argument of the call, which is off by default, is on. `set_timesteps`, `step`: arguments
-        that every call passes by name; `step_arguments`: those that it passes by place, and `step_arguments_of` those
-        for a class that has a call of its own. `flow_guard`: `sigmas` are
+        that every call passes by name; `step_arguments`: those that it passes by place. `set_timesteps_of` and
+        `step_arguments_of`: those for a class that has a call of its own. `flow_guard`: `sigmas` are
         not passed where the scheduler's `use_flow_sigmas` is on. `mu_guard`: `mu` is passed where
-        `use_dynamic_shifting` is on, and not otherwise. `hands_generator`: `step` gets the call's generator.
+        `use_dynamic_shifting` is on, and not otherwise. `hands_generator`: every `step` gets the call's generator
+        where it takes one.
     """
     attributes: set[str] = set()
     attributes_with: dict[str, set[str]] = {}
     passes: set[str] = set()
     steps: list[tuple[int, set[str]]] = []
+    own_passes: dict[str, set[str]] = {}
     own_steps: dict[str, int] = {}
-    hands_generator = flow_guard = asks_dynamic = False
+    flow_guard = asks_dynamic = False
+    hands: list[bool] = []
     for method in _methods(cls):
         tree = source_tree(method)
         guarded, conditional, switched = _guarded(tree), _conditional(tree), _switched(tree)
         of_class = _of_one_class(tree)
+        extra = _with_generator(tree)
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant):
                 flow_guard |= node.value == "use_flow_sigmas"
@@ -51,24 +57,59 @@ def pipeline_needs(cls: Any) -> dict[str, Any]:
                     own_steps[of_class[node]] = len(node.args)
                 elif not any(isinstance(argument, ast.Starred) for argument in node.args):
                     steps.append((len(node.args), named))
-                hands_generator |= "generator" in named or any(keyword.arg is None for keyword in node.keywords)
+                hands.append(any(_hands_generator(keyword, extra) for keyword in node.keywords))
             elif _is_method(node, "set_timesteps") or (
                 last_name(node.func) == "retrieve_timesteps" and node.args and _is_scheduler(node.args[0])
             ):
-                passes |= passed
+                (own_passes.setdefault(of_class[node], set()) if node in of_class else passes).update(
+                    passed | _unpacked(tree, node)
+                )
     common = set.intersection(*(names for _, names in steps)) if steps else set()
     return {
         "attributes": sorted(attributes - {"config"}),
         "attributes_with": {
             switch: sorted(names - attributes) for switch, names in attributes_with.items() if names - attributes
         },
-        "set_timesteps": sorted(passes - {"num_inference_steps", "device"}),
+        "set_timesteps": sorted(passes - _ALWAYS),
+        "set_timesteps_of": {name: sorted(names - _ALWAYS) for name, names in own_passes.items()},
         "step": sorted(common - {"return_dict"}),
         "step_arguments": min((count for count, _ in steps), default=3),
         "step_arguments_of": own_steps,
         "flow_guard": flow_guard,
         "mu_guard": asks_dynamic and "mu" not in passes,
-        "hands_generator": hands_generator,
+        "hands_generator": bool(hands) and all(hands),
+    }
+
+
+def _unpacked(tree: ast.AST, call: ast.Call) -> set[str]:
+    """Names of arguments that a call gets as a whole: `scheduler_kwargs = {"mu": mu}`, `f(**scheduler_kwargs)`.
+
+    What is added to them later is added under a condition.
+    """
+    names = {last_name(keyword.value) for keyword in call.keywords if keyword.arg is None}
+    return {
+        str(key.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict) and last_name(node.targets[0]) in names
+        for key in node.value.keys
+        if isinstance(key, ast.Constant)
+    }
+
+
+def _hands_generator(keyword: ast.keyword, extra: set[str]) -> bool:
+    """Whether an argument of `step` is the call's own generator, or holds it among others."""
+    name = last_name(keyword.value)
+    return name == "generator" if keyword.arg == "generator" else keyword.arg is None and name in extra
+
+
+def _with_generator(tree: ast.AST) -> set[str]:
+    """Names of what is made of the call's generator: `extra = self.prepare_extra_step_kwargs(generator)`."""
+    return {
+        name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+        if any(last_name(argument) == "generator" for argument in node.value.args)
+        if (name := last_name(node.targets[0])) is not None
     }
 
 

@@ -103,7 +103,8 @@ def describe_scheduler(cls: Any, attributes: list[str]) -> dict[str, Any]:
         "step_required": sum(p.default is p.empty and p.kind is not p.VAR_KEYWORD for p in step),
         **_accepts_both(cls, set(parameters)),
         **_least_steps(cls, parameters),
-        "noise": _noise(cls, parameters, tree),
+        "noise": _settings(cls, parameters, tree, _differs),
+        "shared_noise": _settings(cls, parameters, tree, _shares_noise),
         "flow": [settings for settings in _FLOW_SETTINGS if set(settings) <= set(parameters) and _flows(cls, settings)],
         "denoises": _denoises(cls, set(parameters)),
     }
@@ -194,9 +195,17 @@ def _build(cls: Any, settings: dict[str, Any]) -> Any:
     return cls(**required | settings)
 
 
-def _run(cls: Any, settings: dict[str, Any], model: Any = None, steps: int = STEPS) -> torch.Tensor | None:
-    """The last sample of a short denoising loop, or None where the class cannot run it."""
-    sample = torch.randn(SHAPE, generator=torch.Generator().manual_seed(7))
+def _run(
+    cls: Any, settings: dict[str, Any], model: Any = None, steps: int = STEPS, seeds: tuple[int, ...] = ()
+) -> torch.Tensor | None:
+    """The last sample of a short denoising loop, or None where the class cannot run it.
+
+    With `seeds` there is a sample for each, and a generator, which `step` gets where it takes one.
+    """
+    sample = torch.randn(SHAPE, generator=torch.Generator().manual_seed(7)).repeat(len(seeds) or 1, 1, 1, 1, 1)
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    takes = seeds and "generator" in inspect.signature(cls.step).parameters
+    given_to_step = {"generator": generators if len(seeds) > 1 else generators[0]} if takes else {}
     try:
         scheduler = _build(cls, settings)
         scheduler.set_timesteps(steps)
@@ -204,7 +213,7 @@ def _run(cls: Any, settings: dict[str, Any], model: Any = None, steps: int = STE
         for timestep in scheduler.timesteps:
             given = scheduler.scale_model_input(sample, timestep) if hasattr(scheduler, "scale_model_input") else sample
             predicted = given * 0.5 if model is None else model(given, timestep)
-            sample = scheduler.step(predicted, timestep, sample, return_dict=False)[0]
+            sample = scheduler.step(predicted, timestep, sample, return_dict=False, **given_to_step)[0]
     except Exception:  # what a class raises is not ours to list: it cannot run this way
         return None
     return sample
@@ -255,8 +264,8 @@ def _takes(cls: Any, settings: dict[str, bool], passed: dict[str, Any]) -> bool:
     return True
 
 
-def _noise(cls: Any, parameters: dict[str, Any], tree: ast.AST) -> list[dict[str, Any]]:
-    """Settings with which two runs differ where only the global generator does; `[{}]` where they always do."""
+def _settings(cls: Any, parameters: dict[str, Any], tree: ast.AST, is_found: Any) -> list[dict[str, Any]]:
+    """Settings with which `is_found(cls, settings)` says yes; `[{}]` where it always does."""
     candidates: list[dict[str, Any]] = [{}]
     for name in _NOISE_SWITCHES:
         if name in parameters:
@@ -265,8 +274,8 @@ def _noise(cls: Any, parameters: dict[str, Any], tree: ast.AST) -> list[dict[str
             candidates += [{name: value} for value in values]
     found: list[dict[str, Any]] = []
     for settings in candidates:
-        if _differs(cls, settings) or (
-            "final_sigmas_type" in parameters and _differs(cls, {**settings, "final_sigmas_type": "sigma_min"})
+        if is_found(cls, settings) or (
+            "final_sigmas_type" in parameters and is_found(cls, {**settings, "final_sigmas_type": "sigma_min"})
         ):
             if not settings:
                 return [{}]
@@ -275,12 +284,27 @@ def _noise(cls: Any, parameters: dict[str, Any], tree: ast.AST) -> list[dict[str
 
 
 def _differs(cls: Any, settings: dict[str, Any]) -> bool:
+    """Whether two runs differ where only the global generator does."""
     ends = []
     for seed in (1, 2):
         torch.manual_seed(seed)
         ends.append(_run(cls, settings))
     first, second = ends
-    return first is not None and second is not None and not torch.equal(first, second)
+    if first is None or second is None:
+        # What cannot be run by `_run` is made for one pipeline; where it takes a generator, that is to draw noise.
+        return not settings and "generator" in inspect.signature(cls.step).parameters
+    return not torch.equal(first, second)
+
+
+def _shares_noise(cls: Any, settings: dict[str, Any]) -> bool:
+    """Whether a picture of two in one call is another one than alone, though each has its generator."""
+    if _run(cls, settings) is None:
+        return False
+    together = _run(cls, settings, seeds=(1, 2))
+    alone = [_run(cls, settings, seeds=(seed,)) for seed in (1, 2)]
+    return together is None or any(
+        one is None or not torch.equal(together[index], one[0]) for index, one in enumerate(alone)
+    )
 
 
 def _flows(cls: Any, settings: dict[str, Any]) -> bool:

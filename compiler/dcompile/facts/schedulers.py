@@ -25,6 +25,7 @@ class SchedulerFacts:
         accepts: what may be passed to `set_timesteps` beside the steps (`mu sigmas`), and with which settings; empty
             where the class needs more than that. `accepts_list` has what differs where `sigmas` are a list.
         noise: settings with which a step draws from the global generator; `{}` stands for any.
+        shared_noise: those with which it does so, or fails, though each picture of a call has handed a generator to it.
         flow: settings with which it is right for a model that predicts the velocity of a straight path; `{}` for any.
         denoises: whether it is right for a model that predicts the noise of Stable Diffusion's training schedule.
         least_steps: the fewest steps that it can run, and `fewer_with` the settings of which each lets it run one.
@@ -40,6 +41,7 @@ class SchedulerFacts:
     step_required: int
     accepts: dict[str, list[dict[str, bool]]]
     noise: list[dict[str, Any]]
+    shared_noise: list[dict[str, Any]]
     flow: list[dict[str, Any]]
     denoises: bool
     accepts_list: dict[str, list[dict[str, bool]]] = field(default_factory=dict)
@@ -49,6 +51,11 @@ class SchedulerFacts:
     def draws_noise(self, settings: dict[str, Any]) -> bool:
         """Whether steps draw noise under the given settings."""
         return _any_holds(self.noise, settings)
+
+    def shares_noise(self, settings: dict[str, Any], needs: Needs | None) -> bool:
+        """Whether pictures of one call would get noise that depends on each other, in a pipeline of these needs."""
+        hands_generator = needs is not None and needs.hands_generator
+        return _any_holds(self.shared_noise if hands_generator else self.noise, settings)
 
     def follows_flow(self, settings: dict[str, Any]) -> bool:
         """Whether the class is right for a flow model under the given settings."""
@@ -66,11 +73,10 @@ class Needs:
     Attributes:
         attributes: names that it uses without asking for them first; `attributes_with`: those that it uses only where
             an argument of its call is on.
-        set_timesteps, step: arguments that it passes by name; `step_arguments` are passed by place, and to a class that
-            has a call of its own those of `step_arguments_of`.
+        set_timesteps, step: arguments that it passes by name; `step_arguments` are passed by place.
         flow_guard: it passes no `sigmas` where the scheduler's `use_flow_sigmas` is on.
         mu_guard: it passes `mu` only where the scheduler's `use_dynamic_shifting` is on.
-        hands_generator: `step` gets the call's generator where it takes one.
+        hands_generator: every `step` gets the call's generator where it takes one.
     """
 
     attributes: list[str]
@@ -78,7 +84,6 @@ class Needs:
     set_timesteps: list[str]
     step: list[str]
     step_arguments: int
-    step_arguments_of: dict[str, int]
     flow_guard: bool
     mu_guard: bool
     hands_generator: bool
@@ -109,11 +114,16 @@ def scheduler_facts(name: str) -> SchedulerFacts | None:
     return None if found is None else SchedulerFacts(**found)
 
 
-def pipeline_needs(pipeline: str) -> Needs | None:
-    """What a pipeline class asks of its scheduler, or None where it is none of diffusers'."""
+def pipeline_needs(pipeline: str, scheduler: str) -> Needs | None:
+    """What a pipeline class asks of a scheduler of this class, or None where it is none of diffusers'."""
     table = _table()
     at = table["pipelines"].get(pipeline)
-    return None if at is None else Needs(**table["profiles"][at])
+    if at is None:
+        return None
+    needs = dict(table["profiles"][at])
+    for name in ("set_timesteps", "step_arguments"):  # some have a call of its own for a class
+        needs[name] = needs.pop(f"{name}_of").get(scheduler, needs[name])
+    return Needs(**needs)
 
 
 def effective_settings(facts: SchedulerFacts, model: ModelFacts, own: dict[str, Any]) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         return  # DC440 is the cause
     name = str((own.class_ if own is not None else None) or model.scheduler.get("class", ""))
     given = (own.model_extra or {}) if own is not None else {}
-    needs = pipeline_needs(model.pipeline)
+    needs = pipeline_needs(model.pipeline, name)
     reason = misfit(name, model, given)
     if reason is None and needs is not None:
         for switch, names in needs.attributes_with.items():
@@ -102,7 +102,7 @@ def _few_steps(subject: Subject, name: str, given: dict[str, Any]) -> Iterator[D
 def _schedules(subject: Subject, name: str, given: dict[str, Any], asked: list[str]) -> Iterator[Diagnostic]:
     """`sigmas` and `timesteps` of the call, which not every class takes."""
     model = subject.facts.model
-    facts, needs = scheduler_facts(name), pipeline_needs(model.pipeline)
+    facts, needs = scheduler_facts(name), pipeline_needs(model.pipeline, name)
     if facts is None or needs is None:
         return
     settings = effective_settings(facts, model, given)
@@ -126,15 +126,15 @@ def _schedules(subject: Subject, name: str, given: dict[str, Any], asked: list[s
 
 def misfit(name: str, model: ModelFacts, given: dict[str, Any]) -> str | None:
     """Why a pipeline cannot use a scheduler class with the given settings; None where it can, or nobody knows."""
-    facts, needs = scheduler_facts(name), pipeline_needs(model.pipeline)
+    facts, needs = scheduler_facts(name), pipeline_needs(model.pipeline, name)
     if facts is None or needs is None:
         return None
     settings = effective_settings(facts, model, given)
-    missing = None if name == model.scheduler.get("class") else _missing(name, facts, needs)
+    missing = None if name == model.scheduler.get("class") else _missing(facts, needs)
     return missing or _refused(facts, needs, settings) or _misread(facts, model, settings)
 
 
-def _missing(class_name: str, facts: SchedulerFacts, needs: Needs) -> str | None:
+def _missing(facts: SchedulerFacts, needs: Needs) -> str | None:
     """What the pipeline's code uses and the class does not have."""
     for name in needs.attributes:
         if name not in facts.attributes:
@@ -146,8 +146,7 @@ def _missing(class_name: str, facts: SchedulerFacts, needs: Needs) -> str | None
         for name in passed:
             if name not in taken and "kwargs" not in taken:
                 return f"the pipeline gives `{name}` to its `{method}`, which does not take it"
-    given = needs.step_arguments_of.get(class_name, needs.step_arguments)
-    if facts.step_required > given + len(needs.step):
+    if facts.step_required > needs.step_arguments + len(needs.step):
         return "its `step` needs more than the pipeline gives"
     return None
 

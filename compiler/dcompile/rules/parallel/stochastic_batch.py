@@ -1,17 +1,19 @@
 """Pictures of one call would depend on each other.
 
-What it checks: `run.batch` with a scheduler that draws noise at each step, with sampled prompt rewriting, and with a
-pipeline that pads the texts of a call to the longest and has its denoiser see the padding.
+What it checks: `run.batch` with a scheduler that draws noise at each step, in a pipeline that does not hand the
+generators of its call to it (FLUX; SDXL, Sana and PixArt do); with sampled prompt rewriting; and with a pipeline that
+pads the texts of a call to the longest and has its denoiser see the padding.
 
-Why it matters: the noise comes from the global generator, and Kandinsky 5 and CogView 4 mask nothing, so a picture
+Why it matters: the noise comes from the global generator then, and Kandinsky 5 and CogView 4 mask nothing, so a picture
 would depend on its neighbours in the batch.
 
-Example: `model: {scheduler: {class: EulerAncestralDiscreteScheduler}}` with `batch: 4`
+Example: `model: {id: black-forest-labs/FLUX.1-dev, scheduler: {stochastic_sampling: true}}` with `batch: 4`
 
 Use instead: `batch: 1`
 
 Source: diffusers 0.42.1, `pipeline_flux.py:933`, `pipeline_flux2.py:553`, `pipeline_kandinsky.py:367`,
-`pipeline_cogview4.py:193`; each scheduler was run twice with different global generators (rows RNG-03, RNG-06).
+`pipeline_cogview4.py:193`; each scheduler was run twice with different global generators, and two pictures at once with
+a generator each (rows RNG-03, RNG-06); what each pipeline hands on is read from its source.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dcompile.core.diagnostics import Diagnostic
-from dcompile.facts.schedulers import effective_settings, missing_libraries, scheduler_facts
+from dcompile.facts.schedulers import effective_settings, missing_libraries, pipeline_needs, scheduler_facts
 from dcompile.layout.attention import texts_differ
 from dcompile.rules.rule import Rule, Subject, error
 
@@ -37,7 +39,7 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         return
     own = subject.recipe.model.scheduler
     name = own.class_ if own is not None and own.class_ else str(subject.facts.model.scheduler.get("class", ""))
-    if _draws_noise(subject, name):
+    if _shares_noise(subject, name):
         message = f"{name} draws noise at each step, so pictures of one call would depend on each other"
         yield error("DC414", message, "use `batch: 1`", ("run", "batch"))
     elif subject.recipe.run.args.get(REWRITING) is not None:
@@ -48,12 +50,12 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         yield error("DC414", f"{message} would depend on each other", "use `batch: 1`", ("run", "batch"))
 
 
-def _draws_noise(subject: Subject, name: str) -> bool:
-    facts, own = scheduler_facts(name), subject.recipe.model.scheduler
+def _shares_noise(subject: Subject, name: str) -> bool:
+    facts, own, model = scheduler_facts(name), subject.recipe.model.scheduler, subject.facts.model
     if facts is None:
         return "torchsde" in missing_libraries(name, {})  # that library's random process
     given = (own.model_extra or {}) if own is not None else {}
-    return facts.draws_noise(effective_settings(facts, subject.facts.model, given))
+    return facts.shares_noise(effective_settings(facts, model, given), pipeline_needs(model.pipeline, name))
 
 
 RULE = Rule("DC414", check)
