@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,12 +78,12 @@ def test_case_005_a_class_without_blocks_that_stay_whole(verdict: Verdict) -> No
     assert verdict(ltx + devices + "parallel: {device_map: {transformer: [0, 1]}}") == []
     hunyuan = "version: 1\nmodel: {id: Tencent-Hunyuan/HunyuanDiT-Diffusers}\nrun: {prompts: [a red fox]}\n" + devices
     assert verdict(hunyuan + "parallel: {device_map: {transformer: [0, 1]}}") == []
-    sound = "version: 1\nmodel: {id: Lightricks/LTX-2}\nrun: {prompts: [a red fox]}\n" + devices
-    said = verdict(sound + "parallel: {device_map: {audio_vae: [0, 1]}}")
-    (found,) = (one for one in said if one.severity == "error")
-    assert found[:3] == ("DC461", "error", "parallel.device_map.audio_vae")
-    assert "AutoencoderKLLTX2Audio" in found.message
-    assert "`text_encoder`" in found.hint
+    folder = Path(__file__).parents[1] / "golden/models/asymmetric-flux"
+    never = f"version: 1\nmodel: {{path: {folder}}}\nrun: {{prompts: [a red fox], height: 64, width: 64}}\n" + devices
+    (found,) = verdict(never + "parallel: {device_map: {vae: [0, 1]}}")
+    assert found[:3] == ("DC461", "error", "parallel.device_map.vae")
+    assert "AsymmetricAutoencoderKL" in found.message
+    assert "`transformer`" in found.hint
     assert verdict(FLUX + TWO_H100 + "parallel: {device_map: {transformer: [0, 1]}}") == []
 
 

@@ -14,7 +14,7 @@ import torch
 import transformers
 
 from . import processes
-from .runtime import LIMIT_SECONDS, Made, Result, capture_latents
+from .runtime import LIMIT_SECONDS, Made, Result, capture_latents, capture_sound
 
 _CALL = {"height": "height", "width": "width", "frames": "num_frames", "steps": "num_inference_steps"}
 _cache: dict[str, Result] = {}
@@ -54,7 +54,7 @@ def rows_of(run: dict[str, Any]) -> list[tuple[str, int]]:
 
 def _make(recipe: dict[str, Any], root: Path) -> Made:
     pipeline = _load(recipe, root)
-    latents = capture_latents(pipeline)
+    latents, sound = capture_latents(pipeline), capture_sound(pipeline)
     run, accepted = recipe["run"], inspect.signature(pipeline.__call__).parameters
     call: dict[str, Any] = {name: run[key] for key, name in _CALL.items() if key in run}
     if "guidance" in run:
@@ -77,7 +77,7 @@ def _make(recipe: dict[str, Any], root: Path) -> Made:
         with torch.inference_mode():
             result = pipeline(prompt=prompt, generator=generator, output_type="np", **call)
         output = next(result[name] for name in ("frames", "images", "image") if name in result)
-        made[index] = (latents[-1][0], np.asarray(output[0]))
+        made[index] = (latents[-1][0], np.asarray(output[0]), *(heard[0] for heard in sound[-1:]))
     return made
 
 

@@ -18,8 +18,8 @@ from . import processes
 
 LIMIT_SECONDS = float(os.environ.get("DCOMPILE_ORACLE_SECONDS", "60"))
 """More on a machine that is busy with other things."""
-Made = dict[int, tuple[np.ndarray, np.ndarray]]
-"""Row index to its last latents and its output (pictures or frames between 0 and 1)."""
+Made = dict[int, tuple[np.ndarray, ...]]
+"""Row index to its last latents, its output (pictures or frames between 0 and 1), and its sound where it has one."""
 
 
 @dataclass(frozen=True)
@@ -64,15 +64,28 @@ def _rank(plan: dict[str, Any], root: Path, rank: int, folder: Path) -> Made:
     made: Made = {}
     with logical_devices.LogicalDevices() if place.has_logical_devices else nullcontext():
         pipeline = load.load_pipeline(plan, root, place)
-        latents = capture_latents(pipeline)
+        latents, sound = capture_latents(pipeline), capture_sound(pipeline)
         call = {**program["run"]["call"], "output_type": "np"}
         for batch in generate.batches(generate.own_rows(program, place), program["run"]["batch"]):
-            images = pictures.load_pictures(batch[0], root)
+            images = pictures.of_call(batch, program["run"], root)
             outputs = generate.make(pipeline, batch, call, program["output"]["format"], images=images)
             for position, row in enumerate(batch):
-                made[row["index"]] = (latents[-1][position], np.asarray(outputs[position]))
+                heard = [sound[-1][position]] if sound else []
+                made[row["index"]] = (latents[-1][position], np.asarray(outputs[position]), *heard)
     place.gather(None)
     return made
+
+
+def capture_sound(pipeline: Any) -> list[np.ndarray]:
+    """A list to which every call of the vocoder appends the sound that it made; empty where there is none."""
+    captured: list[np.ndarray] = []
+
+    def listen(module: Any, given: Any, made: torch.Tensor) -> None:
+        captured.append(made.detach().cpu().float().numpy())
+
+    if hasattr(pipeline, "vocoder"):
+        pipeline.vocoder.register_forward_hook(listen)
+    return captured
 
 
 def capture_latents(pipeline: Any) -> list[np.ndarray]:

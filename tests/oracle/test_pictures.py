@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import yaml
 
@@ -14,12 +13,14 @@ pytest.importorskip("torch", reason="the oracle needs the extra `run`")
 import diffusers
 import torch
 from dcompile.driver import compile_recipe
+from dcompile.facts.registry import picture_batches
 from dcompile.runtime import generate
 from dcompile.runtime.pictures import load_pictures
-from PIL import Image
 
 from .ask import AGREED_YES, ask
+from .picture_batches import batch_recipes, form_of
 from .zoo import FAMILIES, wan
+from .zoo.parts import LARGE, PICTURE, TURNED
 
 pytestmark = pytest.mark.slow
 
@@ -29,15 +30,7 @@ UNEVEN = {"context": {"ulysses": 2, "uneven": True}}
 
 @pytest.fixture(scope="module")
 def drawn(root: Path) -> Path:
-    """The folder of the tiny pipelines with pictures beside them, one of them lying on its side."""
-    random = np.random.default_rng(1)
-    pixels = random.integers(0, 255, (9, 12, 3), dtype=np.uint8)
-    picture = Image.fromarray(pixels).resize((48, 40), Image.Resampling.BICUBIC)
-    picture.save(root / "fox.png")
-    picture.resize((80, 72)).save(root / "large.webp", lossless=True)
-    exif = picture.getexif()
-    exif[0x0112] = 6
-    picture.resize((64, 96)).save(root / "turned.jpg", exif=exif, quality=95)
+    """The folder of the tiny pipelines, with one of Wan that starts from a picture."""
     wan.save_from_picture(root / "wan-picture")
     return root
 
@@ -57,56 +50,56 @@ CASES: tuple[tuple[str, dict[str, Any], list[str], dict[str, Any], tuple[dict[st
     (
         "kontext",
         KONTEXT,
-        ["fox.png"],
+        [PICTURE],
         {**SMALL, "args": KONTEXT_ARGS},
         ({}, {"data": 2}, ULYSSES, RING, TENSOR, {"device_map": {"transformer": 1, "vae": 2}}),
     ),
     (
         "flux",
         {"path": "flux", "pipeline": "FluxImg2ImgPipeline"},
-        ["turned.jpg"],
+        [TURNED],
         {**SMALL, "args": {"max_sequence_length": 12, "strength": 0.7}},
         ({}, ULYSSES, TENSOR),
     ),
     (
         "flux2",
         {"path": "flux2"},
-        ["large.webp", "turned.jpg"],
+        [LARGE, TURNED],
         {"args": {"max_sequence_length": 12, **FAMILIES["flux2"].args}},
         ({}, ULYSSES, TENSOR, {"device_map": {"transformer": 1, "vae": 1}}),
     ),
     (
         "qwen-image",
         {"path": "qwen-image", "pipeline": "QwenImageImg2ImgPipeline"},
-        ["fox.png"],
+        [PICTURE],
         {"height": 64, "width": 64, "args": {"max_sequence_length": 512}},
         ({}, UNEVEN, TENSOR),
     ),
     (
         "wan",
         {"path": "wan-picture"},
-        ["turned.jpg"],
+        [TURNED],
         {**SMALL, "frames": 5, "args": {"max_sequence_length": 512}},
         ({}, {"data": 2}, ULYSSES, {"device_map": {"transformer": 1, "vae": 2}}),
     ),
     (
         "ltx",
         {"path": "ltx", "pipeline": "LTXImageToVideoPipeline"},
-        ["large.webp"],
+        [LARGE],
         {"height": 64, "width": 64, "frames": 9, "args": {"max_sequence_length": 12}},
         ({}, {"device_map": {"transformer": 1, "vae": 1}}),
     ),
     (
         "sdxl",
         SDXL,
-        ["fox.png"],
+        [PICTURE],
         {"args": {"strength": 0.7}},
         ({}, {"data": 2}),
     ),
     (
         "sd3",
         {"path": "sd3", "pipeline": "StableDiffusion3Img2ImgPipeline"},
-        ["turned.jpg"],
+        [TURNED],
         {**SMALL, "args": {"max_sequence_length": 12}},
         ({}, {"device_map": {"transformer": 1, "vae": 2}}),
     ),
@@ -127,16 +120,27 @@ def test_the_pictures_are_those_of_one_process(recipe: dict[str, Any], drawn: Pa
     assert finding.outcome == AGREED_YES, finding
 
 
+@pytest.mark.parametrize(("pipeline", "recipe"), batch_recipes(), ids=str)
+def test_several_prompts_in_a_call(pipeline: str, recipe: dict[str, Any], drawn: Path) -> None:
+    """Whether one call makes what a call for each prompt makes, and of one picture or of one for each: what `check`
+    goes by (DC366) and what a plan has the runtime do."""
+    assert form_of(recipe, drawn) == picture_batches().get(pipeline)
+
+
+def test_what_is_said_of_batches_is_what_was_run() -> None:
+    assert picture_batches().keys() <= {pipeline for pipeline, _ in batch_recipes()}
+
+
 COUNTED: dict[str, tuple[dict[str, Any], list[str], dict[str, Any]]] = {
-    "kontext": (KONTEXT, ["fox.png"], {"height": 512, "width": 768, "args": {"max_sequence_length": 12}}),
-    "kontext-own": (KONTEXT, ["turned.jpg"], {**SMALL, "args": KONTEXT_ARGS}),
-    "flux2": ({"path": "flux2"}, ["large.webp", "turned.jpg"], {"args": FAMILIES["flux2"].args}),
+    "kontext": (KONTEXT, [PICTURE], {"height": 512, "width": 768, "args": {"max_sequence_length": 12}}),
+    "kontext-own": (KONTEXT, [TURNED], {**SMALL, "args": KONTEXT_ARGS}),
+    "flux2": ({"path": "flux2"}, [LARGE, TURNED], {"args": FAMILIES["flux2"].args}),
     "sdxl": (
         SDXL,
-        ["fox.png"],
+        [PICTURE],
         {"args": {"strength": 0.7}},
     ),
-    "flux": ({"path": "flux", "task": "image-to-image"}, ["fox.png"], {**SMALL, "args": {"max_sequence_length": 12}}),
+    "flux": ({"path": "flux", "task": "image-to-image"}, [PICTURE], {**SMALL, "args": {"max_sequence_length": 12}}),
 }
 
 

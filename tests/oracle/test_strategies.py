@@ -12,6 +12,8 @@ import pytest
 
 pytest.importorskip("torch", reason="the oracle needs the extra `run`")
 
+from dcompile.facts.registry import picture_batches
+
 from .ask import AGREED_NO, AGREED_YES, ask, verdict
 from .verified import FILE, collected, strategies_of, text_of
 from .zoo import FAMILIES, FIRST
@@ -111,7 +113,7 @@ def test_what_is_said_to_be_verified_is_what_was_run(root: Path) -> None:
         assert codes == ()
         assert plan is not None
         strategies += strategies_of(plan["program"])
-    assert FILE.read_text(encoding="utf-8") == text_of(collected(strategies)), (
+    assert FILE.read_text(encoding="utf-8") == text_of(collected(strategies), picture_batches()), (
         "stale: run `python -m tests.oracle.verified`, which asks again"
     )
 
@@ -124,10 +126,18 @@ def test_batches_in_bfloat16(name: str, root: Path) -> None:
     prompts = ["red apple", "red apple" if FAMILIES[name].pads_without_mask else "green tree"]
     recipe["run"] |= {"batch": 2, "images_per_prompt": 2, "prompts": prompts}
     recipe["model"].pop("scheduler", None)
-    if name == "hunyuandit":  # its own scheduler draws noise
-        recipe["model"]["scheduler"] = {"class": "DDIMScheduler"}
     finding = ask(recipe, root)
     assert finding.outcome == AGREED_YES, finding
+
+
+@pytest.mark.parametrize("name", [name for name in LIGHT if FAMILIES[name].noise is not None])
+def test_noise_at_each_step_in_batches(name: str, root: Path) -> None:
+    """It is a picture's own where the pipeline hands its generators on, and is refused where not."""
+    recipe = recipe_of(name, {})
+    prompts = ["red apple", "red apple" if FAMILIES[name].pads_without_mask else "green tree"]
+    recipe["run"] |= {"batch": 2, "prompts": prompts}
+    finding = ask(recipe, root)
+    assert finding.outcome == (AGREED_NO if "DC414" in finding.codes else AGREED_YES), finding
 
 
 @pytest.mark.parametrize("name", [name for name in LIGHT if FAMILIES[name].pads_without_mask])

@@ -14,14 +14,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from dcompile.facts.registry import MODELS, known_versions
+from dcompile.facts.registry import MODELS, known_versions, picture_batches
 
 from .ask import AGREED_YES, REFUSED_BUT_RUNS, ask, verdict
 
 FILE = MODELS / "verified.json"
 ABOUT = (
     "Classes that tests/oracle has compared with one process, and how they were split: degrees of tensor, modes of "
-    "context, devices between which the blocks lay. Written by `python -m tests.oracle.verified`."
+    "context, devices between which the blocks lay. Pipelines that make of several prompts and input pictures in one "
+    "call what they make in a call for each: with the pictures as for one prompt (shared) or one for each. Written by "
+    "`python -m tests.oracle.verified`."
 )
 TRIES = 2
 KINDS = ("tensor", "context", "cut")
@@ -57,9 +59,10 @@ def collected(strategies: Iterable[tuple[str, str, int | str]]) -> Verified:
     }
 
 
-def text_of(classes: Verified) -> str:
+def text_of(classes: Verified, batches: dict[str, str]) -> str:
     """The file's content."""
-    return json.dumps({"about": ABOUT, "versions": known_versions(), "classes": classes}, indent=1) + "\n"
+    content = {"about": ABOUT, "versions": known_versions(), "classes": classes, "picture_batches": batches}
+    return json.dumps(content, indent=1) + "\n"
 
 
 def main() -> int:
@@ -69,17 +72,20 @@ def main() -> int:
     """
     from .test_strategies import plans, recipe_of
     from .warm import warm
-    from .zoo import save_all
+    from .zoo import save_all, wan
 
     parser = argparse.ArgumentParser(prog="python -m tests.oracle.verified", description=__doc__)
     parser.add_argument("--again", action="store_true", help="ask about all of them")
-    known = _known() if not parser.parse_args().again else set()
+    again = parser.parse_args().again
+    known = set() if again else _known()
     warm()
     confirmed: set[tuple[str, str, int | str]] = set()
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         save_all(root)
+        wan.save_from_picture(root / "wan-picture")
+        batches = _batches(root, {} if again else picture_batches())
         for name, parallel in plans():
             recipe = recipe_of(name, parallel)
             _, plan = verdict(recipe, root)
@@ -90,9 +96,19 @@ def main() -> int:
                 failed += 1
                 continue
             confirmed |= asked
-            FILE.write_text(text_of(collected(known | confirmed)), encoding="utf-8")
-    FILE.write_text(text_of(collected(confirmed)), encoding="utf-8")
+            FILE.write_text(text_of(collected(known | confirmed), batches), encoding="utf-8")
+    FILE.write_text(text_of(collected(confirmed), batches), encoding="utf-8")
     return int(bool(failed))
+
+
+def _batches(root: Path, known: dict[str, str]) -> dict[str, str]:
+    """For each pipeline the form of the pictures with which every recipe of it can be asked for several in a call."""
+    from .picture_batches import batch_recipes, form_of
+
+    forms: dict[str, set[str | None]] = {}
+    for pipeline, recipe in batch_recipes():
+        forms.setdefault(pipeline, set()).add(known.get(pipeline) or form_of(recipe, root))
+    return {name: form for name, (form, *others) in sorted(forms.items()) if form is not None and not others}
 
 
 def _known() -> set[tuple[str, str, int | str]]:

@@ -203,7 +203,14 @@ def program_schema() -> dict[str, Any]:
             "denoisers": array(TEXT),
             "components": by_name(component),
             "run": closed(
-                {"rows": array(row), "batch": COUNT, "shares": array(array(BYTES)), "call": {"type": "object"}}
+                {
+                    "rows": array(row),
+                    "batch": COUNT,
+                    "images": {"enum": ["shared", "each"]},
+                    "shares": array(array(BYTES)),
+                    "call": {"type": "object"},
+                },
+                optional=("images",),
             ),
             "output": closed({"dir": TEXT, "name": TEXT, "format": TEXT, "fps": {"type": ["integer", "null"]}}),
         }

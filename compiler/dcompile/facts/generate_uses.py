@@ -5,8 +5,10 @@ Read only where a recipe has input pictures or asks for another pipeline than th
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
+import textwrap
 from typing import Any, get_args
 
 import diffusers
@@ -58,6 +60,7 @@ def describe_use(cls: Any) -> dict[str, Any]:
     `several`. `size_from`: the picture that height and width follow where the call does not say: `first` or `last` of
     the references as they are encoded, or `picture`, as its file has it. `strength`: the argument that says which share
     of the steps is run, and whether their number is rounded down (`strength_floors`), so that none may be left.
+    `one_prompt`: the call raises for a list of prompts.
     """
     parameters = inspect.signature(cls.__init__).parameters
     required, defaulted = cls._get_signature_keys(cls)
@@ -94,7 +97,27 @@ def describe_use(cls: Any) -> dict[str, Any]:
         ],
         "strength": strength[1] if strength else None,
         "strength_floors": floors,
+        "one_prompt": bool(call) and _takes_one_prompt(call),
     }
+
+
+def _takes_one_prompt(call: str) -> bool:
+    """Whether the call raises for more than one prompt, whatever else it is given: a condition of its outermost code.
+
+    `if batch_size > 1: raise` of `pipeline_qwenimage_edit_plus.py:682`, `not isinstance(prompt, str)` of
+    `pipeline_wan_vace.py:818`.
+    """
+    (function,) = ast.parse(textwrap.dedent(call)).body
+    assert isinstance(function, ast.FunctionDef)
+    conditions = (
+        ast.unparse(node.test)
+        for node in function.body
+        if isinstance(node, ast.If) and any(isinstance(part, ast.Raise) for part in node.body)
+    )
+    return any(
+        re.fullmatch(r"batch_size (> 1|!= 1)|prompt is not None and \(?not isinstance\(prompt, str\)\)?", condition)
+        for condition in conditions
+    )
 
 
 def _cleans_text(cls: Any) -> bool:

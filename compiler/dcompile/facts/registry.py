@@ -46,10 +46,22 @@ def known_version() -> str:
 
 
 @lru_cache(maxsize=1)
+def _compared() -> dict[str, Any]:
+    found: dict[str, Any] = read_json(MODELS / "verified.json")
+    return found
+
+
 def verified() -> dict[str, dict[str, list[int | str]]]:
     """By class: the degrees of `tensor`, the modes of `context` and the numbers of devices of a `cut` component under
     which it was compared with one process, with the libraries of `known_versions`."""
-    found: dict[str, dict[str, list[int | str]]] = read_json(MODELS / "verified.json")["classes"]
+    found: dict[str, dict[str, list[int | str]]] = _compared()["classes"]
+    return found
+
+
+def picture_batches() -> dict[str, str]:
+    """Pipelines that make of several prompts and input pictures in one call what they make in a call for each: `shared`
+    where that call takes the pictures as for one prompt, `each` where it takes a picture for every prompt."""
+    found: dict[str, str] = _compared()["picture_batches"]
     return found
 
 

@@ -34,6 +34,7 @@ class Use:
         strength: the argument that says how much of the steps is run, or None.
         strength_floors: whether the steps that are run are rounded down, so that none may be left.
         modules: what a call imports beside the libraries that every run needs.
+        one_prompt: whether a call takes one prompt, and no list of them.
     """
 
     components: dict[str, tuple[str, ...]]
@@ -45,6 +46,7 @@ class Use:
     strength: str | None
     strength_floors: bool
     modules: tuple[str, ...]
+    one_prompt: bool
 
 
 @lru_cache(maxsize=1)
@@ -68,6 +70,7 @@ def use_of(pipeline: str) -> Use | None:
         strength=found["strength"],
         strength_floors=found["strength_floors"],
         modules=tuple(found["modules"]),
+        one_prompt=found["one_prompt"],
     )
 
 

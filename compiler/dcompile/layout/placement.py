@@ -108,7 +108,7 @@ def cannot_be_cut(component: ComponentFacts) -> str | None:
     if component.class_name in SHARING:
         return "its blocks share a cache"
     is_autoencoder = component.class_name.startswith(("Autoencoder", "AsymmetricAutoencoder", "VQModel"))
-    if component.library != "diffusers" or (component.no_split and not is_autoencoder):
+    if component.library == "transformers" or (component.no_split and not is_autoencoder):
         return None
     if "cut" not in verified().get(component.class_name, {}):
         return "no cut one was ever compared with a whole one"

@@ -6,7 +6,7 @@ from typing import Any
 
 from dcompile.facts.guidance import Guidance, guidance_of
 from dcompile.facts.prompts import Row
-from dcompile.facts.registry import names_of_drivers
+from dcompile.facts.registry import names_of_drivers, picture_batches
 from dcompile.facts.resolve import DeviceFacts
 from dcompile.facts.types import ComponentFacts
 from dcompile.layout.nodes import layout_nodes
@@ -198,7 +198,10 @@ def _run(plan: Plan) -> dict[str, Any]:
         }
         for row in subject.facts.rows
     ]
-    return {"rows": rows, "batch": run.batch, "shares": [list(share) for share in plan.shares], "call": call}
+    batch: dict[str, Any] = {"batch": run.batch}
+    if run.batch > 1 and any("images" in row for row in rows):
+        batch["images"] = picture_batches().get(model.pipeline, "shared")
+    return {"rows": rows, **batch, "shares": [list(share) for share in plan.shares], "call": call}
 
 
 def _output(recipe: Recipe, is_video: bool) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def generate(
             steps = {**call, **batch[0]["args"]}.get("num_inference_steps")
             reporter.start(steps)
             started = time.monotonic()
-            images = pictures.load_pictures(batch[0], root)
+            images = pictures.of_call(batch, program["run"], root)
             made, blackened = make_checked(pipeline, batch, call, program["output"]["format"], reporter.step, images)
             seconds = (time.monotonic() - started) / len(batch)
             for row, frames, is_black in zip(batch, made, blackened, strict=True):

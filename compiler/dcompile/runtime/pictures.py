@@ -10,6 +10,16 @@ from PIL import Image, ImageOps
 from dcompile.runtime.errors import RunError
 
 
+def of_call(batch: list[dict[str, Any]], run: dict[str, Any], root: Path) -> list[Any]:
+    """The pictures of a call for several rows, all of which have the same: as for one, or one for `each` of them.
+
+    Args:
+        run: `run` of the program.
+    """
+    found = load_pictures(batch[0], root)
+    return found * len(batch) if run.get("images") == "each" else found
+
+
 def load_pictures(row: dict[str, Any], root: Path) -> list[Any]:
     """The pictures of a row as the pipelines' examples load them: turned as the camera says, in RGB.
 

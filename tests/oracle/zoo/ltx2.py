@@ -56,11 +56,11 @@ def save(folder: Path) -> Path:
         text_proj_in_factor=LAYERS + 1,
         video_connector_num_attention_heads=4,
         video_connector_attention_head_dim=8,
-        video_connector_num_layers=1,
+        video_connector_num_layers=2,
         video_connector_num_learnable_registers=4,
         audio_connector_num_attention_heads=4,
         audio_connector_attention_head_dim=8,
-        audio_connector_num_layers=1,
+        audio_connector_num_layers=2,
         audio_connector_num_learnable_registers=4,
         connector_rope_base_seq_len=32,
         rope_type="split",
@@ -137,6 +137,9 @@ LTX2 = Family(
         {"device_map": {"transformer": [1, 0], "connectors": 1, "audio_vae": 1}},
         {"device_map": {"text_encoder": [0, 1], "transformer": 0, "connectors": 0, "vae": 0, "vocoder": 0}},
         {"device_map": {"vae": [1, 0], "text_encoder": 2, "transformer": 2}},
+        {"device_map": {"connectors": [0, 1], "vocoder": [0, 1]}},
+        # A small one may fit beside the others whole.
+        {"device_map": {"audio_vae": [0, 1]} | dict.fromkeys(("transformer", "text_encoder", "vae", "connectors"), 2)},
         offloaded("transformer", "text_encoder", "connectors", "vae", "audio_vae", "vocoder"),
     ),
 )

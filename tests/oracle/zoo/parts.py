@@ -36,7 +36,7 @@ from transformers import (
 WIDTH = 64
 SEEN = 32
 """Width of the encoder of pictures."""
-PICTURE = "panda.png"
+PICTURE, SQUARE, LARGE, TURNED = "panda.png", "square.png", "large.webp", "turned.jpg"
 WORDS = ["red", "apple", "panda", "face", "slice", "of", "pizza", "green", "tree"]
 PROMPTS = ["red apple", "panda face", "slice of pizza", "green tree", "red face"]
 
@@ -52,9 +52,15 @@ def randomise(module: nn.Module, seed: int) -> None:
 
 
 def draw(root: Path) -> None:
-    """Writes the input picture."""
+    """Writes the input pictures, one of which lies on its side."""
     pixels = np.random.default_rng(1).integers(0, 255, (9, 12, 3), dtype=np.uint8)
-    Image.fromarray(pixels).resize((48, 40), Image.Resampling.BICUBIC).save(root / PICTURE)
+    picture = Image.fromarray(pixels).resize((48, 40), Image.Resampling.BICUBIC)
+    picture.save(root / PICTURE)
+    picture.resize((64, 64)).save(root / SQUARE)
+    picture.resize((80, 72)).save(root / LARGE, lossless=True)
+    exif = picture.getexif()
+    exif[0x0112] = 6
+    picture.resize((64, 96)).save(root / TURNED, exif=exif, quality=95)
 
 
 def clip_tokenizer(model_max_length: int = 16) -> CLIPTokenizer:
