@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from dcompile.cli.explain import explanation
 from dcompile.driver import Compiled
+from dcompile.plan.auto.rank import ALIKE
 
 FLUX = "version: 1\nmodel: {id: black-forest-labs/FLUX.1-dev}\nrun: {prompts: [a red fox, a blue jay]}\n"
 
@@ -189,6 +190,37 @@ def test_the_choice_does_not_hang_on_the_order_in_which_devices_are_listed(
         assert done.plan_json["program"]["device_ids"] == (list(winner.candidate.ids) if ids else None)
     assert len(set(found.values())) == 1
     assert next(iter(found.values()))[0] == kind
+
+
+LTX, CHROMA = FOX % "Lightricks/LTX-Video-0.9.7-dev", FOX % "lodestones/Chroma1-HD"
+COG, FLUX2 = FOX % "zai-org/CogVideoX-5b", FOX % "black-forest-labs/FLUX.2-dev"
+SMALL = "{prompts: [%s], height: 512, width: 512, seed: 1}"
+STAYS, PLACED = "{auto: {forbid: [offload]}}", "{auto: {forbid: [offload, tensor, context]}}"
+
+
+@pytest.mark.parametrize(
+    ("job", "run", "gpus", "parallel"),
+    [
+        # Whole components on two devices each, beside which a replica of the same two kinds has room.
+        (LTX, SMALL % "a, b", ("rtx-4090", "rtx-4090", "a100-sxm-40gb", "a100-sxm-40gb"), STAYS),
+        # Cut over two, the better device of one replica with the worse one of the other.
+        (COG, SMALL % "a, b, c, d", ("a100-sxm-40gb", "a100-sxm-40gb", "h100-pcie-80gb", "rtx-4090"), PLACED),
+        # The faster at products is not the faster at all of this job.
+        (CHROMA, SMALL % "a, b", ("l40s", "a100-sxm-40gb", "a100-sxm-40gb"), "auto"),
+        # Replicas of one kind each.
+        (FLUX2, "{prompts: [a, b, c, d], seed: 1}", ("rtx-a6000",) * 2 + ("a100-sxm-40gb",) * 3, "auto"),
+    ],
+)
+def test_neither_does_that_of_replicas_and_of_cut_components(
+    job: str, run: str, gpus: tuple[str, ...], parallel: str, compiled: Callable
+) -> None:
+    times = []
+    for order in sorted(set(permutations(gpus)))[::2]:
+        text = f"{job.partition('run: ')[0]}run: {run}\n"
+        done = compiled(f"{text}devices: {{gpus: [{', '.join(order)}]}}\nparallel: {parallel}")
+        assert done.choice is not None, done.diagnostics
+        times.append(done.choice.winner.time)
+    assert max(times) <= min(times) * (1 + ALIKE)
 
 
 def test_the_plan_is_that_of_a_recipe_with_just_these_devices(compiled: Callable) -> None:

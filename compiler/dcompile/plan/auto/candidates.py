@@ -15,6 +15,7 @@ from typing import Any
 
 from dcompile.core.flow import flow
 from dcompile.facts.resolve import Facts
+from dcompile.facts.types import HardwareFacts
 from dcompile.layout.chosen import devices_of, section_of
 from dcompile.layout.nodes import nodes_of
 from dcompile.layout.placement import Needs, cannot_be_cut, place
@@ -22,7 +23,7 @@ from dcompile.layout.splits import split_components
 from dcompile.layout.tokens import divisors
 from dcompile.memory.fit import Belongings, belongings, needs_of
 from dcompile.plan.auto.bounds import Bounds
-from dcompile.plan.auto.boxes import Numbers, can_be_chosen, sets_of
+from dcompile.plan.auto.boxes import Numbers, can_be_chosen, is_mixed, orders_of, sets_of
 from dcompile.recipe.model import ComponentParallel, Context, Devices, Parallel, Recipe
 
 PLACED = ("device_map", "cut")
@@ -83,6 +84,8 @@ class Candidate:
 
 
 Group = tuple[Candidate, ...]
+Split = list[tuple[Parallel, int]]
+"""Ways to write a split, with how many other components are split; the first legal one counts."""
 Map = dict[str, int | tuple[int, ...]]
 """A value of `device_map`."""
 
@@ -155,19 +158,25 @@ class _Job:
             if size > room // 4 and name not in model.denoisers and model.components[name].tensor_plan
         )
 
-    def packed(self, on: Mapping[str, int], count: int) -> Parallel | None:
+    def kinds(self, numbers: Numbers) -> tuple[HardwareFacts, ...]:
+        """What these devices of the job's own are."""
+        node = self.facts.devices.node
+        return tuple(node[number % len(node)] for number in numbers)
+
+    def packed(self, on: Mapping[str, int], count: int, data: int = 1) -> Parallel | None:
         """Every component on one of `count` devices, so that the fullest is as empty as it can be while each is called.
 
         Args:
             on: the components whose device is given.
             count: devices of a replica.
+            data: replicas for which the packing has to do.
 
         Returns:
             None where there is no such packing, or where a device holds nothing: the same is a plan for fewer.
         """
-        facts = replace(self.facts, devices=replace(self.facts.devices, per_node=count, nodes=1))
+        facts = replace(self.facts, devices=replace(self.facts.devices, per_node=count * data, nodes=1))
         at = {name: ComponentParallel(device=device) for name, device in on.items()}
-        tried = self.recipe.model_copy(update={"parallel": Parallel(device_map="balanced", components=at)})
+        tried = self.recipe.model_copy(update={"parallel": Parallel(data=data, device_map="balanced", components=at)})
         placement = place(tried, facts, split_components(tried, facts.model), self.needs)
         held = {device for sizes in placement.bytes_of.values() for device, size in sizes.items() if size}
         if len(held) < count:
@@ -197,18 +206,34 @@ def candidates(recipe: Recipe, facts: Facts, bounds: Bounds, total: int) -> Iter
         if inner > EVERY and total % inner and not fixed_size:
             continue
         replicas = _replicas(fixed.data, total // inner, rows, "data" in bounds.forbid)
-        if not may_choose:
-            yield from _groups(job, inner, replicas, total)
+        if not is_mixed(facts):
+            yield from _groups(job, inner, replicas, total, _splits(job, inner))
             continue
+        # Replicas of a mixed box differ, and a packing has to do for all of them.
         for data in replicas:
-            for numbers in sets_of(recipe, facts, inner * data):
+            if not may_choose:
+                yield from _groups(job, inner, (data,), total, _splits(job, inner, data))
+                continue
+            tried = set()
+            for numbers in sets_of(facts, inner, data):
                 these = job if numbers == tuple(range(len(numbers))) else job.on(numbers)
-                yield from _groups(these, inner, (data,), total)
+                tried.add(job.kinds(numbers))
+                yield from _groups(these, inner, (data,), total, _splits(these, inner, data))
+            if inner == 1 or fixed_size or "device_map" in bounds.forbid:
+                continue
+            for numbers, is_for_cut in orders_of(facts, inner, data):
+                if (kinds := job.kinds(numbers)) not in tried:
+                    tried.add(kinds)
+                    these = job.on(numbers)
+                    placed = _cut(these, inner) if is_for_cut else _placed(these, inner, data)
+                    yield from _groups(these, inner, (data,), total, placed)
 
 
-def _groups(job: _Job, inner: int, replicas: tuple[int, ...], total: int) -> Iterator[Group]:
+def _groups(
+    job: _Job, inner: int, replicas: tuple[int, ...], total: int, splits: Iterator[tuple[str, Split]]
+) -> Iterator[Group]:
     """The candidates with replicas of `inner` devices."""
-    for kind, split in _splits(job, inner):
+    for kind, split in splits:
         of_one = inner if kind in PLACED else 1
         for data in replicas:
             if total > 1 and nodes_of(job.facts.devices, inner * data // of_one, of_one) is None:
@@ -238,12 +263,9 @@ def _replicas(fixed: int | None, most: int, rows: int, forbidden: bool) -> tuple
     return (*tried, 1)
 
 
-Split = list[tuple[Parallel, int]]
-
-
-def _splits(job: _Job, inner: int) -> Iterator[tuple[str, Split]]:
-    """The ways to split one replica over `inner` devices."""
-    fixed, forbid, model = job.bounds.fixed, job.bounds.forbid, job.facts.model
+def _splits(job: _Job, inner: int, data: int = 1) -> Iterator[tuple[str, Split]]:
+    """The ways to split one replica over `inner` devices; of a mixed box with so many replicas."""
+    fixed, forbid = job.bounds.fixed, job.bounds.forbid
     said = {name for name in ("tensor", "context", "device_map") if getattr(fixed, name) is not None}
     if said:
         yield from _as_fixed(fixed, job.facts, job.recipe, said, inner)
@@ -262,15 +284,24 @@ def _splits(job: _Job, inner: int) -> Iterator[tuple[str, Split]]:
         if large := job.large_encoders:
             yield "tensor", [(Parallel(tensor=inner, components=_split(large, inner)), len(large))]
     if "device_map" not in forbid:
-        seen: list[Parallel] = []
-        for at in _at_first(job, inner) if inner <= len(model.components) else ():
-            packed = job.packed(at, inner)
-            if packed is not None and packed not in seen:
-                seen.append(packed)
-                yield "device_map", [(packed, 0)]
-        cuts = [(Parallel(device_map=cut), 0) for cut in _cuts(job, inner)]
-        if cuts:
-            yield "cut", cuts
+        yield from _placed(job, inner, data)
+
+
+def _placed(job: _Job, inner: int, data: int) -> Iterator[tuple[str, Split]]:
+    """Whole components on `inner` devices, and the largest ones cut over them."""
+    seen: list[Parallel] = []
+    for at in _at_first(job, inner) if inner <= len(job.facts.model.components) else ():
+        packed = job.packed(at, inner, data)
+        if packed is not None and packed not in seen:
+            seen.append(packed)
+            yield "device_map", [(packed, 0)]
+    yield from _cut(job, inner)
+
+
+def _cut(job: _Job, inner: int) -> Iterator[tuple[str, Split]]:
+    cuts = [(Parallel(device_map=cut), 0) for cut in _cuts(job, inner)]
+    if cuts:
+        yield "cut", cuts
 
 
 def _contexts(
@@ -330,7 +361,7 @@ def _joined(split: Parallel, job: _Job, data: int, inner: int, total: int) -> Pa
         given["data"] = data
     if given.get("device_map") == "balanced" and inner * data != total:
         # `balanced` would use all devices: its packing for fewer is written out.
-        packed = job.packed({}, inner)
+        packed = job.packed({}, inner, data)
         if packed is None:
             return None
         kept["device_map"] = packed.device_map
