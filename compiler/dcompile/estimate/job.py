@@ -7,9 +7,10 @@ from math import ceil
 
 from dcompile.estimate.constants import Rates, constant, rates_of
 from dcompile.estimate.offload import offload_seconds
-from dcompile.estimate.step import StepSeconds, branch_calls, step_seconds
+from dcompile.estimate.step import StepSeconds, step_seconds
 from dcompile.estimate.unpack import unpack_work
 from dcompile.estimate.work import decode_flops, encoder_flops
+from dcompile.facts.guidance import branch_calls
 from dcompile.facts.prompts import Row
 from dcompile.facts.resolve import Facts
 from dcompile.layout.nodes import stands_for
@@ -106,7 +107,7 @@ def _call(recipe: Recipe, facts: Facts, splits: Splits, placement: Placement, st
             encode += max(unpacked.passed_bytes / on.memory_bytes, unpacked.host_seconds)
     on = rates.get("vae")
     decode = _decode_seconds(facts, settings, on) if on is not None else 0.0
-    branches = branch_calls(recipe, facts)
+    branches = branch_calls(recipe, facts.model)
     encode *= branches
     if on is not None and settings.picture_sizes:
         # Each picture goes through the autoencoder once, at about what decoding one of its size takes.

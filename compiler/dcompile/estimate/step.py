@@ -16,7 +16,7 @@ from dcompile.estimate.links import Network, collective_seconds, default_node_li
 from dcompile.estimate.traffic import step_traffic, step_transfers
 from dcompile.estimate.unpack import unpack_work
 from dcompile.estimate.work import Tokens, Work, denoiser_work
-from dcompile.facts.guidance import extra_calls, guidance_of
+from dcompile.facts.guidance import branch_calls, extra_calls
 from dcompile.facts.links import known_links
 from dcompile.facts.resolve import Facts
 from dcompile.facts.types import ComponentFacts, HardwareFacts
@@ -41,19 +41,6 @@ class StepSeconds:
     def total(self) -> float:
         """Seconds of the step."""
         return self.compute + self.communication + self.transfer
-
-
-def branch_calls(recipe: Recipe, facts: Facts) -> int:
-    """Passes of the denoiser over one sample in a step: 2 where a guided and an unguided branch are run."""
-    run, guidance = recipe.run, guidance_of(facts.model)
-    if guidance.branches is None:
-        return 1
-    if guidance.branches == "true_cfg_scale":
-        asks = run.true_cfg is not None or run.negative_prompt is not None
-        scale = run.true_cfg if run.true_cfg is not None else guidance.default
-        return 2 if asks and (scale or 0) > guidance.above else 1
-    given = run.true_cfg if run.true_cfg is not None else run.guidance
-    return 2 if (given if given is not None else guidance.default or 0) > guidance.above else 1
 
 
 def tokens_of(facts: Facts, name: str, split: Split, settings: Settings) -> Tokens:
@@ -120,7 +107,7 @@ def step_seconds(
     size = dtype_bytes(dtype)
     split, component = splits.components[name], facts.model.components[name]
     work = denoiser_work(component, tokens_of(facts, name, split, settings), split.tensor)
-    branches, extra = branch_calls(recipe, facts), extra_calls(facts.model, recipe.run.args)
+    branches, extra = branch_calls(recipe, facts.model), extra_calls(facts.model, recipe.run.args)
     samples = settings.batch * (branches + extra)
     calls = (1 if facts.model.guidance["branches"] == "batched" else branches) + extra
 

@@ -74,6 +74,7 @@ class _Tokens(_Part):
     text: Annotated[int, Field(ge=0, le=2**20)]
     text_default: Annotated[int, Field(ge=0, le=2**20)]
     text_limit: Annotated[int, Field(ge=0, le=2**20)]
+    floors: Annotated[int, Field(ge=1, le=4096)] | None = None
 
 
 class _Guidance(_Part):
@@ -143,8 +144,9 @@ def read_facts(path: Path) -> ModelFacts:
     if path.name != file_name(data["id"]):
         raise FactsError(f"`{path}` holds the facts of `{data['id']}`", f"name it `{file_name(data['id'])}`")
     del data["format_version"]
-    if data["guidance"]["above"] is None:
-        del data["guidance"]["above"]
+    for part, name in (("guidance", "above"), ("tokens", "floors")):
+        if data[part][name] is None:
+            del data[part][name]
     if data["conditions"] is not None:
         data["conditions"] = {key: value for key, value in data["conditions"].items() if value is not None}
     return decode_model(data)

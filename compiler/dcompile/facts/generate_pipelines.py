@@ -19,14 +19,16 @@ from dcompile.facts.generate_pictures import needed_pictures
 # `size` is a picture's side in latents where the call does not say (None: the signature or the denoiser's `sample_size`
 # does), `patch` the latents on a token's side, `frames` the temporal compression, `rounds_frames` that a length which
 # is no multiple plus one is rounded as `pipeline_wan.py:494` does, `multiple` what height and width must divide by
-# (None: a token's side, 1: the pipeline floors them), `text_limit` the longest text (0: no limit).
+# (None: a token's side, 1: the pipeline floors them), `floors` what it floors them to where that is more than a token,
+# `text_limit` the longest text (0: no limit), `text` a length to count with where neither that nor the signature says.
 _PLAIN = {"size": None, "patch": 1, "frames": 0, "multiple": 1, "text_limit": 0}
 _SQUARE = {**_PLAIN, "size": 128, "patch": 2}
 _WAN = {**_PLAIN, "patch": 2, "frames": 4, "rounds_frames": True, "multiple": 16}
 _FAMILIES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("Flux2", {"family": "flux2", **_SQUARE, "text_limit": 512}),
     ("Flux", {"family": "flux", **_SQUARE, "text_limit": 512}),
-    ("QwenImage21", {"family": "qwenimage21", **_SQUARE, "text_limit": 1024}),
+    # No packing: a token is one latent. Its text has the prompt's own length, of which no signature says anything.
+    ("QwenImage21", {"family": "qwenimage21", **_PLAIN, "size": 64, "floors": 32, "text": 512}),
     ("QwenImage", {"family": "qwenimage", **_SQUARE, "text_limit": 1024}),
     ("Chroma", {"family": "chroma", **_SQUARE, "text_limit": 512}),
     ("ZImage", {"family": "zimage", **_SQUARE, "multiple": None}),
@@ -71,6 +73,7 @@ _CONDITIONS: dict[str, dict[str, Any]] = {
     "Flux2KleinPipeline": {"kind": "shrunk", "pixels": _AREA},
     "QwenImageEditPipeline": {"kind": "area", "pixels": _AREA, "seen": _AREA},
     "QwenImageEditPlusPipeline": {"kind": "area", "pixels": _AREA, "seen": 384 * 384},
+    "QwenImage21Pipeline": {"kind": "area", "pixels": _AREA, "seen": _AREA},
 }
 # Words of annotations: what no file can hold, and what stands around that.
 _OPAQUE = {"Tensor", "FloatTensor", "LongTensor", "IntTensor", "Image", "ndarray", "Generator", "Callable"}

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dcompile.facts.types import ModelFacts
+from dcompile.recipe.model import Recipe
 
 EXTRA_CALLS = {"stg_scale": 0.0, "modality_scale": 1.0}
 """Arguments of LTX-2's call, and the number above which they have the denoiser called once more a step. The sound's own
@@ -52,6 +53,19 @@ def guidance_of(model: ModelFacts) -> Guidance:
         takes_negative="negative_prompt" in call,
         ignores_guidance=is_distilled or (has_both and config.get("guidance_embeds") is False),
     )
+
+
+def branch_calls(recipe: Recipe, model: ModelFacts) -> int:
+    """Passes of the denoiser over one sample in a step: 2 where a guided and an unguided branch are run."""
+    run, guidance = recipe.run, guidance_of(model)
+    if guidance.branches is None:
+        return 1
+    if guidance.branches == "true_cfg_scale":
+        asks = run.true_cfg is not None or run.negative_prompt is not None
+        scale = run.true_cfg if run.true_cfg is not None else guidance.default
+        return 2 if asks and (scale or 0) > guidance.above else 1
+    given = run.true_cfg if run.true_cfg is not None else run.guidance
+    return 2 if (given if given is not None else guidance.default or 0) > guidance.above else 1
 
 
 def extra_calls(model: ModelFacts, args: Mapping[str, Any]) -> int:

@@ -85,7 +85,7 @@ def tokens_of(pipeline: Mapping[str, Any], components: Mapping[str, ComponentFac
     """The numbers of the token formula, see `ModelFacts.tokens`."""
     spatial = latent_pixels(components) * pipeline["patch"]
     limit = pipeline["text_limit"]
-    default = pipeline["call_args"].get("max_sequence_length") or limit or 77
+    default = pipeline["call_args"].get("max_sequence_length") or limit or pipeline.get("text") or 77
     frames = whole(components["vae"].config.get("scale_factor_temporal") if "vae" in components else None)
     denoiser = next((components[name] for name in denoisers_of(components)), None)
     return {
@@ -97,6 +97,7 @@ def tokens_of(pipeline: Mapping[str, Any], components: Mapping[str, ComponentFac
         "text": limit or default,
         "text_default": default,
         "text_limit": limit,
+        **({"floors": pipeline["floors"]} if "floors" in pipeline else {}),
     }
 
 

@@ -109,9 +109,9 @@ class ModelFacts:
             "rounds_frames": 0, "multiple": 16, "text": 512, "text_default": 512, "text_limit": 512}`; `spatial` is
             pixels of one token's side, `frames` the temporal compression (0 for pictures), `frames_patch` the latent
             frames of one token, `rounds_frames` 1 where the pipeline rounds a length that is no multiple plus one,
-            `multiple` what height and width must divide by (1 where they are floored), `text_default` the text
-            tokens of a call that does not say, `text` the most that the pipeline takes (the default where it sets no
-            limit), `text_limit` that limit or 0.
+            `multiple` what height and width must divide by (1 where they are floored), `floors` what they are floored
+            to where that is more than a token's side, `text_default` the text tokens of a call that does not say,
+            `text` the most that the pipeline takes (the default where it sets no limit), `text_limit` that limit or 0.
         guidance: `{"embedded": bool, "branches": "batched", "sequential" or None}`: whether the denoiser takes the
             guidance it was distilled with, and how a call runs the guided and the unguided branch, where it has two;
             `above` is the scale above which it does, where that is not 1.

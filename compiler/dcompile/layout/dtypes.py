@@ -70,6 +70,8 @@ HANDOVERS: Mapping[str, tuple[Handover, ...]] = {
         ("QwenImageImg2ImgPipeline", "QwenImageEditPipeline", "QwenImageEditPlusPipeline"),
         (Handover(("text_encoder",), "transformer"), Handover(("text_encoder",), "vae")),
     ),
+    # `pipeline_qwenimage21.py:726`, `:735`; latents are converted before the VAE.
+    "QwenImage21Pipeline": (Handover(("text_encoder",), "transformer"),),
     # `pipeline_wan.py:551`: everything is converted to the first denoiser's dtype.
     **dict.fromkeys(
         ("WanPipeline", "WanImageToVideoPipeline"),

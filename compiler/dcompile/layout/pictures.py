@@ -18,6 +18,8 @@ PATCH_PX, MERGED = 14, 2
 """Pixels on the side of a patch, and patches on the side of a token, of Qwen2.5-VL where its config does not say.
 Source: transformers, `image_processing_qwen2_vl.py` (`smart_resize`)."""
 
+AREA_ARGUMENT = "output_resolution"
+
 Sizes = tuple[tuple[int, int], ...]
 """Height and width in pixels of each picture, as its file has them."""
 
@@ -39,14 +41,27 @@ def sizes_of(recipe: Recipe, facts: Facts) -> Sizes:
 
 
 def conditions_of(recipe: Recipe, model: ModelFacts) -> Mapping[str, Any] | None:
-    """`ModelFacts.conditions`; FLUX.1 Kontext takes a picture at its own size where it is told to.
+    """`ModelFacts.conditions`; where the call says so, FLUX.1 Kontext takes a picture at its own size, and Qwen-Image
+    2.1 at another area.
 
-    Source: diffusers 0.42.1, `pipeline_flux_kontext.py:957`.
+    Source: diffusers 0.42.1, `pipeline_flux_kontext.py:957`, `pipeline_qwenimage21.py:668`.
     """
-    return model.conditions if recipe.run.args.get("_auto_resize") is not False else {"kind": "own"}
+    if recipe.run.args.get("_auto_resize") is False:
+        return {"kind": "own"}
+    side = asked_side(model, recipe.run.args)
+    return model.conditions if side is None else {**(model.conditions or {}), "pixels": side**2, "seen": side**2}
 
 
-def own_size(model: ModelFacts, sizes: Sizes) -> dict[str, int]:
+def asked_side(model: ModelFacts, args: Mapping[str, Any]) -> int | None:
+    """The side of a square of the area that Qwen-Image 2.1 makes of pictures, and makes itself where the call does not
+    say; None of other pipelines.
+
+    Source: diffusers 0.42.1, `pipeline_qwenimage21.py:634`.
+    """
+    return whole(args.get(AREA_ARGUMENT), model.call_args[AREA_ARGUMENT]) if AREA_ARGUMENT in model.call_args else None
+
+
+def own_size(recipe: Recipe, model: ModelFacts, sizes: Sizes) -> dict[str, int]:
     """Height and width that a pipeline takes from its pictures where the call does not say; empty where it does not.
 
     Source: diffusers 0.42.1, `image_processor.py:455`, `pipeline_flux2.py:904`, `pipeline_qwenimage_edit.py:624`.
@@ -60,8 +75,8 @@ def own_size(model: ModelFacts, sizes: Sizes) -> dict[str, int]:
     step = model.tokens["spatial"]
     if use.size_from == "picture":
         step = max(step, model.tokens.get("multiple", 1))
-    elif model.conditions is not None:
-        height, width = resized(model.conditions, height, width)
+    elif (conditions := conditions_of(recipe, model)) is not None:
+        height, width = resized(conditions, height, width)
     return {"height": height // step * step, "width": width // step * step}
 
 
@@ -103,7 +118,8 @@ def made_size(model: ModelFacts, args: Mapping[str, Any], height_px: int, width_
         aspect = width_px / height_px
         width, height = min(KANDINSKY_SIZES, key=lambda size: abs(size[0] / size[1] - aspect))
         return height, width
-    return height_px, width_px
+    step = model.tokens.get("floors", 1)
+    return height_px // step * step, width_px // step * step
 
 
 def encoded_sizes(recipe: Recipe, model: ModelFacts, sizes: Sizes) -> Sizes:
@@ -112,12 +128,12 @@ def encoded_sizes(recipe: Recipe, model: ModelFacts, sizes: Sizes) -> Sizes:
     return () if conditions is None else tuple(resized(conditions, *size) for size in sizes)
 
 
-def seen_tokens(model: ModelFacts, sizes: Sizes) -> int:
+def seen_tokens(recipe: Recipe, model: ModelFacts, sizes: Sizes) -> int:
     """Tokens that pictures add to the text, where the text encoder sees them too.
 
     Source: diffusers 0.42.1, `pipeline_qwenimage_edit.py:684`, `pipeline_qwenimage_edit_plus.py:66`.
     """
-    area = model.conditions.get("seen") if model.conditions is not None else None
+    area = (conditions_of(recipe, model) or {}).get("seen")
     if area is None or not sizes:
         return 0
     encoder = model.components.get("text_encoder")

@@ -61,10 +61,11 @@ class Settings:
 def settings_of(recipe: Recipe, facts: Facts) -> Settings:
     """The recipe's numbers, else the pipeline's own defaults (facts), each of which is reported as chosen."""
     chosen: list[tuple[str, object]] = []
-    model = facts.model
+    model, run = facts.model, recipe.run
     sizes = pictures.sizes_of(recipe, facts) if facts.pictures else ()
-    side = pictures.own_size(model, sizes) if sizes else {}
-    own = {**side, "frames": clips.fixed_frames(model, recipe.run.args)}
+    side = pictures.own_size(recipe, model, sizes) if sizes else {}
+    square = pictures.asked_side(model, run.args)
+    own = {"height": square, "width": square, **side, "frames": clips.fixed_frames(model, run.args)}
 
     def value(name: str, given: int | None, fallback: int) -> int:
         if given is not None:
@@ -73,7 +74,6 @@ def settings_of(recipe: Recipe, facts: Facts) -> Settings:
         chosen.append((f"run.{name}", default))
         return default
 
-    run = recipe.run
     is_video = bool(model.tokens.get("frames")) or "num_frames" in model.call_args
     text = run.args.get("max_sequence_length", model.tokens.get("text_default", model.tokens.get("text", 0)))
     follows = bool(side) and "height" not in model.call_args  # DC306 where the recipe gives one nevertheless
@@ -82,7 +82,7 @@ def settings_of(recipe: Recipe, facts: Facts) -> Settings:
     asked = (height, width)
     height, width = pictures.made_size(model, run.args, height, width)
     steps = value("steps", run.steps, 28)
-    seen = pictures.seen_tokens(model, sizes)
+    seen = pictures.seen_tokens(recipe, model, sizes)
     asked_frames = value("frames", run.frames, 81) if is_video else None
     made = None if asked_frames is None else clips.clip_frames(model, run.args, asked_frames)
     chunk = clips.chunk_of(model, run.args)

@@ -107,7 +107,10 @@ def say_choices(choices: tuple[int, ...]) -> str:
 _OWN_SIZES = ("Layered", "Redux", "Pyramid")
 """Parts of the names of pipelines whose denoiser sees tokens that no formula here counts."""
 _WITH_PICTURES = frozenset(
-    ("flux", "flux2", "qwenimage", "chroma", "chronoedit", "helios", "zimage", "wan", "ltx", "sdxl", "sd", "sd3")
+    (
+        *("flux", "flux2", "qwenimage", "qwenimage21", "chroma", "zimage", "sdxl", "sd", "sd3"),
+        *("chronoedit", "helios", "wan", "ltx"),
+    )
 )
 """Families whose pipelines were read for what input pictures add to text and sequence."""
 

@@ -160,7 +160,8 @@ def belongings(recipe: Recipe, facts: Facts, splits: Splits, settings: Settings 
                 peak = replace(activations, peak_bytes=activations.peak_bytes + work)
                 if phase not in own or peak.peak_bytes > own[phase].peak.peak_bytes:
                     own[phase] = ShapedPeak(peak, row)
-    at_home = [kept_at_home(recipe, facts, shape) for _, shape in shapes]
+    tensor = splits.components[facts.model.denoisers[0]].tensor
+    at_home = [kept_at_home(recipe, facts, shape, tensor) for _, shape in shapes]
     home = {phase: max((one[phase] for one in at_home), key=lambda kept: kept.need_bytes) for phase in PHASES}
     placement = place(recipe, facts, splits, needs_of(peaks, home))
     held = tuple(

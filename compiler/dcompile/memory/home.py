@@ -14,7 +14,16 @@ from dcompile.facts.types import ComponentFacts
 from dcompile.layout.settings import Settings, component_dtype
 from dcompile.layout.shard import dtype_bytes
 from dcompile.memory.activations import Texts, width_of
-from dcompile.memory.peaks import CONNECTORS, DECODE, DENOISE, ENCODE, phases_of, samples_of_call, texts_of
+from dcompile.memory.peaks import (
+    CONNECTORS,
+    DECODE,
+    DENOISE,
+    ENCODE,
+    cached_keys_bytes,
+    phases_of,
+    samples_of_call,
+    texts_of,
+)
 from dcompile.recipe.model import Recipe
 
 ALL_STATES = (
@@ -31,6 +40,7 @@ ALL_STATES = (
     "Qwen2_5_VLForConditionalGeneration",
     "Qwen3ForCausalLM",
     "Qwen3Model",
+    "Qwen3VLForConditionalGeneration",
 )
 """Classes whose hidden states of all blocks a pipeline of diffusers 0.42.1 asks for."""
 
@@ -60,8 +70,13 @@ class Kept:
         return self.always_bytes + self.handed_bytes
 
 
-def kept_at_home(recipe: Recipe, facts: Facts, settings: Settings) -> dict[str, Kept]:
-    """What is at home in each phase, for a job in one shape."""
+def kept_at_home(recipe: Recipe, facts: Facts, settings: Settings, tensor: int) -> dict[str, Kept]:
+    """What is at home in each phase, for a job in one shape.
+
+    Args:
+        recipe, facts, settings: the job, and one shape of it.
+        tensor: ranks that share the denoiser's heads.
+    """
     model = facts.model
     denoiser = model.denoisers[0]
     size = dtype_bytes(component_dtype(recipe, denoiser, facts.devices.kind))
@@ -76,7 +91,7 @@ def kept_at_home(recipe: Recipe, facts: Facts, settings: Settings) -> dict[str, 
     return {
         ENCODE: Kept(0, encoded[first], first),
         DENOISE: Kept(states, 0, denoiser),
-        DECODE: Kept(states, frames, "vae"),
+        DECODE: Kept(states + cached_keys_bytes(recipe, facts, settings, tensor), frames, "vae"),
     }
 
 

@@ -78,6 +78,20 @@ def _qwen(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
     return _packed(config, shape, dtype) | {"img_shapes": [[(shape.frames, shape.rows, shape.columns)]] * shape.batch}
 
 
+def _qwen21(config: Any, shape: Shape, dtype: torch.dtype) -> Inputs:
+    """The whole sequence, as the first step sees it. Which of it is the picture decides shapes, so that has contents:
+    the last slots, each of which stands for four tokens."""
+    slots = torch.zeros(shape.batch, shape.text + shape.image // 4, dtype=torch.bool, device="cpu")
+    slots[:, shape.text :] = True
+    return {
+        "hidden_states": torch.empty(shape.batch, shape.image, config["in_channels"], dtype=dtype),
+        "encoder_hidden_states": torch.empty(shape.batch, shape.text, config["context_in_dim"], dtype=dtype),
+        "timestep": torch.empty(shape.batch, dtype=dtype),
+        "img_shapes": [[(shape.frames, shape.rows, shape.columns)]] * shape.batch,
+        "img_mask": slots,
+    }
+
+
 def _latents(config: Any, shape: Shape, dtype: torch.dtype, channels: str = "in_channels") -> torch.Tensor:
     """Latents with their patches still in place; five dims for a video."""
     patch = config.get("patch_size", 2)
@@ -337,6 +351,7 @@ _INPUTS: dict[str, Callable[[Any, Shape, torch.dtype], Inputs]] = {
     "Lumina2Transformer2DModel": _lumina2,
     "MochiTransformer3DModel": _mochi,
     "PixArtTransformer2DModel": _pixart,
+    "QwenImage21Transformer2DModel": _qwen21,
     "QwenImageTransformer2DModel": _qwen,
     "SD3Transformer2DModel": _sd3,
     "SanaTransformer2DModel": _captioned,

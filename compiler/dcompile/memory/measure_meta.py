@@ -40,9 +40,9 @@ class Device(TorchDispatchMode):  # type: ignore[misc]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """The operators that need contents, or another layout."""
         kwargs = kwargs or {}
-        if func is torch.ops.aten.nonzero.default:
+        if func is torch.ops.aten.nonzero.default and args[0].is_meta:
             return torch.empty(args[0].numel(), args[0].dim(), dtype=torch.int64, device="meta")
-        if func is torch.ops.aten._local_scalar_dense.default:
+        if func is torch.ops.aten._local_scalar_dense.default and args[0].is_meta:
             return not self.is_padded if args[0].dtype is torch.bool else self.text
         if func is torch.ops.aten.bincount.default:
             self.routed = args[0].numel() // self.active
@@ -52,6 +52,8 @@ class Device(TorchDispatchMode):  # type: ignore[misc]
                 routed, self.routed = self.routed, None
                 return torch.full(args[0].shape, routed, dtype=torch.int64)
             return torch.full(args[0].shape, self.text, dtype=torch.int64)
+        if func is torch.ops.aten.where.self and args[1].is_meta:  # of a mask that has contents, on the CPU
+            args = (args[0].to("meta"), *args[1:])
         result = func(*args, **kwargs)
         if func is torch.ops.aten.convolution.default and (layout := together(args[0])) is not None:
             return torch.empty_like(result, memory_format=layout)

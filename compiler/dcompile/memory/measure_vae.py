@@ -63,7 +63,7 @@ def vae_call(built: Any, mode: str, size: Clip, dtype: str) -> Run:
     kind = getattr(torch, dtype)
     if mode.startswith("encode"):
         frames = (size.frames or 1,) if _takes_clips(built) else ()
-        pixels = torch.empty(size.batch, 3, *frames, size.height_px, size.width_px, dtype=kind)
+        pixels = torch.empty(size.batch, _channels(built), *frames, size.height_px, size.width_px, dtype=kind)
         return Run(lambda: built.encode(pixels, return_dict=False), pixels)
     latent = torch.empty(latent_shape(built, size), dtype=kind)
     extra = {}
@@ -83,7 +83,15 @@ def latent_shape(built: Any, size: Clip) -> tuple[int, ...]:
 
 def _takes_clips(built: Any) -> bool:
     """Whether pictures too are clips, of one frame."""
-    return any(isinstance(module, torch.nn.Conv3d) for module in built.modules())
+    return "temperal_downsample" in built.config or any(isinstance(one, torch.nn.Conv3d) for one in built.modules())
+
+
+def _channels(built: Any) -> int:
+    """Channels of a picture: Qwen-Image 2.1 has one of transparency too; Wan 2.2 takes patches for channels."""
+    config = built.config
+    if "temperal_downsample" not in config:
+        return 3
+    return int(config.get("in_channels", 3)) // int(config.get("patch_size") or 1) ** 2
 
 
 def _latent_pixels(built: Any) -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from dcompile.facts.guidance import guidance_of
+from dcompile.facts.guidance import branch_calls, guidance_of
 from dcompile.facts.resolve import Facts
 from dcompile.facts.types import ComponentFacts, ModelFacts
 from dcompile.layout.pictures import encoded_sizes
@@ -22,6 +22,7 @@ from dcompile.memory.activations import (
     is_measured,
     mode_of,
     text_peak,
+    width_of,
 )
 from dcompile.memory.unmeasured import COUNTED_MARGIN, counted_call_bytes, counted_decode_bytes, counted_text_bytes
 from dcompile.memory.workspace import workspace_share
@@ -35,6 +36,9 @@ _KEPT = 1024
 
 CONNECTORS = "connectors"
 """LTX-2's component between the text encoder and the denoiser."""
+
+KEY_CACHE = "use_kv_cache"
+"""The argument of Qwen-Image 2.1's call that has keys and values kept."""
 
 SOUND = ("audio_vae", "vocoder")
 """Components that make the sound of a clip."""
@@ -100,6 +104,27 @@ def texts_of(recipe: Recipe, model: ModelFacts, name: str, settings: Settings) -
     return Texts(batch, settings.text_tokens + around)
 
 
+def cached_keys_bytes(recipe: Recipe, facts: Facts, settings: Settings, tensor: int) -> int:
+    """Keys and values of texts and input pictures that Qwen-Image 2.1 keeps from its first step to the end of the call.
+
+    Those of every block and branch; a rank has those of its heads. Source: diffusers 0.42.1,
+    `pipeline_qwenimage21.py:776`.
+
+    Args:
+        recipe, facts, settings: the job, and one shape of it.
+        tensor: ranks that share the denoiser's heads.
+    """
+    model = facts.model
+    if not recipe.run.args.get(KEY_CACHE, model.call_args.get(KEY_CACHE)):
+        return 0
+    name = model.denoisers[0]
+    denoiser = model.components[name]
+    tokens = (settings.text_tokens + settings.reference_tokens) * settings.batch
+    blocks = sum(count for _, count in denoiser.blocks)
+    size = dtype_bytes(component_dtype(recipe, name, facts.devices.kind))
+    return 2 * branch_calls(recipe, model) * tokens * blocks * (width_of(denoiser.config) or 0) * size // tensor
+
+
 def component_peaks(recipe: Recipe, facts: Facts, name: str, split: Split, settings: Settings) -> dict[str, Peak]:
     """The fullest moment of one component on one rank, in each phase in which it is called."""
     model, kind = facts.model, facts.devices.kind
@@ -110,7 +135,9 @@ def component_peaks(recipe: Recipe, facts: Facts, name: str, split: Split, setti
         batch = samples_of_call(recipe, model, settings.batch)
         degrees = split.tensor, split.ulysses, split.ring
         call = Call(batch, image, settings.text_tokens, *degrees, component.context_splits_text)
-        return {DENOISE: denoise_on(kind, component, call, dtype)}
+        peak = denoise_on(kind, component, call, dtype)
+        cached = cached_keys_bytes(recipe, facts, settings, split.tensor)
+        return {DENOISE: replace(peak, peak_bytes=peak.peak_bytes + cached)}
     if name == "vae":
         if dtype == "float16" and component.config.get("force_upcast"):
             dtype = "float32"  # the pipelines decode so

@@ -42,7 +42,7 @@ def _fault(subject: Subject, height: int, width: int) -> str:
         if max(height, width) > MOST_ASPECT * min(height, width):
             return f"is longer than {MOST_ASPECT} to 1, the most that {model.pipeline} takes"
     sizes = ((height, width),)
-    followed = own_size(model, sizes)
+    followed = own_size(subject.recipe, model, sizes)
     at = [*encoded_sizes(subject.recipe, model, sizes)]
     if followed:
         at.append((followed["height"], followed["width"]))

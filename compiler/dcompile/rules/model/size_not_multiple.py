@@ -4,17 +4,18 @@ What it checks: `run.height` and `run.width` against the size of a token, and `r
 compression: a video has 1 frame more than a multiple of it, or whole chunks of them.
 
 Why it matters: Wan and LTX raise after loading where a picture's side does not divide; Flux and Qwen floor it with a
-warning that is easy to miss. Wan makes 81 frames of 80 and says so in its log; LTX makes 153 of 160 in silence, Helios
-129 of 100, and ChronoEdit 5 of 81 unless it reasons over time. FLUX.1 Kontext makes about 1024x1024 whatever is asked
-for, unless `max_area` says otherwise; so does HiDream, and Kandinsky 5 and HunyuanDiT make the nearest of some sizes.
+warning that is easy to miss, Qwen-Image 2.1 to 32 pixels. Wan makes 81 frames of 80 and says so in its log; LTX makes
+153 of 160 in silence, Helios 129 of 100, and ChronoEdit 5 of 81 unless it reasons over time. FLUX.1 Kontext makes about
+1024x1024 whatever is asked for, unless `max_area` says otherwise; so does HiDream, and Kandinsky 5 and HunyuanDiT make
+the nearest of some sizes.
 
 Example: `run: {height: 1000}` with Wan
 
 Use instead: `run: {height: 992}` or `1008`
 
 Source: diffusers 0.42.1, `pipeline_wan.py:292` and `:494`, `pipeline_ltx.py:377` and `:491`, `pipeline_flux.py:453`,
-`pipeline_flux_kontext.py:896`, `pipeline_hidream_image.py:814`, `pipeline_kandinsky_t2i.py:628`,
-`pipeline_helios.py:702`, `pipeline_chronoedit.py:593`
+`pipeline_qwenimage21.py:643`, `pipeline_flux_kontext.py:896`, `pipeline_hidream_image.py:814`,
+`pipeline_kandinsky_t2i.py:628`, `pipeline_helios.py:702`, `pipeline_chronoedit.py:593`
 (rows CALL-01, CALL-02, CALL-03). A Wan whose autoencoder has 16 pixels a latent floors to 32 what divides by 16
 (`pipeline_wan.py:506`).
 """
@@ -47,9 +48,9 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         yield from _of_area(subject)
         return
     strict = tokens.get("multiple", 1)
-    step = lcm(strict, tokens["spatial"]) if strict > 1 else tokens["spatial"]
+    step = lcm(strict, tokens["spatial"]) if strict > 1 else tokens.get("floors", tokens["spatial"])
     floors = strict == 1 or subject.facts.model.pipeline in FLOORS
-    for name, pixels in (("height", subject.settings.height_px), ("width", subject.settings.width_px)):
+    for name, pixels in zip(("height", "width"), subject.settings.asked_px, strict=True):
         if pixels % step:
             lower = pixels // step * step
             hint = f"use {lower} or {lower + step}" if lower else f"use {step}"

@@ -4,16 +4,17 @@ What it checks: `run.batch` with a scheduler that draws noise at each step, in a
 generators of its call to it (FLUX; SDXL, Sana and PixArt do); with sampled prompt rewriting; and with a pipeline that
 pads the texts of a call to the longest and has its denoiser see the padding.
 
-Why it matters: the noise comes from the global generator then, and Kandinsky 5 and CogView 4 mask nothing, so a picture
-would depend on its neighbours in the batch.
+Why it matters: the noise comes from the global generator then, Kandinsky 5 and CogView 4 mask nothing, and Qwen-Image
+2.1 places the picture behind the longest text, so a picture would depend on its neighbours in the batch.
 
 Example: `model: {id: black-forest-labs/FLUX.1-dev, scheduler: {stochastic_sampling: true}}` with `batch: 4`
 
 Use instead: `batch: 1`
 
 Source: diffusers 0.42.1, `pipeline_flux.py:933`, `pipeline_flux2.py:553`, `pipeline_kandinsky.py:367`,
-`pipeline_cogview4.py:193`; each scheduler was run twice with different global generators, and two pictures at once with
-a generator each (rows RNG-03, RNG-06); what each pipeline hands on is read from its source.
+`pipeline_cogview4.py:193`, `transformer_qwenimage21.py:690`; each scheduler was run twice with different global
+generators, and two pictures at once with a generator each (rows RNG-03, RNG-06); what each pipeline hands on is read
+from its source.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from dcompile.rules.rule import Rule, Subject, error
 REWRITING = "caption_upsample_temperature"
 """The argument of Flux2's call with which the text encoder rewrites the prompt, by sampling."""
 
-SEES_PADDING = ("cogview4", "kandinsky5")
-"""Families whose encoder and denoiser attend to the padding of a shorter text. Equal texts of a call need none; how
-long others are, no rule can count."""
+SEES_PADDING = ("cogview4", "kandinsky5", "qwenimage21")
+"""Families whose encoder and denoiser attend to the padding of a shorter text, or, as Qwen-Image 2.1, count positions
+from behind it. Equal texts of a call need none; how long others are, no rule can count."""
 
 
 def check(subject: Subject) -> Iterator[Diagnostic]:
