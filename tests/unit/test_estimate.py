@@ -59,7 +59,7 @@ def test_work_is_that_of_the_published_models(
 ) -> None:
     facts = registry.load_model(model)
     work = denoiser_work(facts.components[facts.denoisers[0]], Tokens(image, text, image, text))
-    both = work.matmul_flops + work.attention_flops
+    both = work.matmul_flops + work.attention_flops + work.convolution_flops
     assert both / 1e12 == pytest.approx(tflop, rel=0.15)
     if attention_share is not None:
         assert work.attention_flops / both == pytest.approx(attention_share, abs=0.02)
@@ -258,3 +258,49 @@ def test_unpacking_does_not_depend_on_the_samples() -> None:
     found = unpack_work(facts, Storage("bfloat16", "torchao", "int8wo"))
     assert found.passed_bytes == 3 * numbers
     assert found.host_seconds == pytest.approx(matrices * constant("unpack_host_seconds", "int8wo"))
+
+
+def test_float32_multiplies_without_tensor_cores_and_convolves_in_tf32() -> None:
+    """torch's defaults; TF32 is at half the rate of bfloat16, and attention takes three products of it for one."""
+    device = load_hardware("a100-sxm-80gb")
+    half, wide = rates_of(device), rates_of(device, "float32")
+    assert half is not None
+    assert wide is not None
+    assert wide.matmul_flops == pytest.approx(19.5e12 * 0.77)
+    assert wide.convolution_flops == pytest.approx(half.matmul_flops / 2)
+    assert wide.attention_flops == pytest.approx(half.attention_flops / 6, rel=2e-3)
+    assert half.convolution_flops == half.matmul_flops
+    amd = rates_of(load_hardware("mi300x"), "float32")
+    assert amd is not None
+    assert amd.matmul_flops == amd.attention_flops == amd.convolution_flops == pytest.approx(163.4e12 * 0.77)
+    assert rates_of(device, "float64") is None
+
+
+@pytest.mark.parametrize("name", registry.known_hardware())
+def test_float32_is_slower_everywhere(name: str) -> None:
+    half, wide = rates_of(load_hardware(name)), rates_of(load_hardware(name), "float32")
+    assert half is not None
+    assert wide is not None
+    assert wide.matmul_flops < half.matmul_flops
+    assert wide.attention_flops < half.attention_flops
+    assert wide.convolution_flops < half.convolution_flops
+
+
+def test_float32_has_an_estimate(tmp_path: Path) -> None:
+    """FLUX.1 takes 74 TFLOP a step, most of it products: 19.5 nominal TFLOP/s against 312."""
+    on = "devices={gpu: a100-sxm-80gb}"
+    half, wide = (seconds(tmp_path, "{}", on, f"model.dtype={dtype}") for dtype in ("bfloat16", "float32"))
+    assert 9 < wide["step_seconds"] / half["step_seconds"] < 14
+    # The autoencoder in float32 alone, as Wan's is loaded by its examples, takes twice as long; the steps do not.
+    model = ("model={id: Wan-AI/Wan2.1-T2V-1.3B-Diffusers, dtype: bfloat16}", "run={prompts: [a], seed: 1}")
+    half, mixed = (
+        seconds(tmp_path, "{}", on, *model, f"components={{vae: {own}}}") for own in ("{}", "{dtype: float32}")
+    )
+    assert mixed["decode_seconds"] == pytest.approx(2 * half["decode_seconds"], rel=1e-4)
+    assert mixed["step_seconds"] == half["step_seconds"]
+
+
+def test_convolutions_of_a_unet_are_apart() -> None:
+    unet = load_model("stabilityai/stable-diffusion-xl-base-1.0").components["unet"]
+    work = denoiser_work(unet, Tokens(16384, 77, 16384, 77))
+    assert 0.3 < work.convolution_flops / work.matmul_flops < 1

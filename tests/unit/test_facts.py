@@ -170,6 +170,13 @@ def test_hardware_table() -> None:
         for number in ("memory_bytes", "flops_per_second", "memory_bytes_per_second", "link_bytes_per_second"):
             assert getattr(device, number) > 0
             assert f"{number}: " in device.source
+        # A tensor core multiplies in TF32 at half the rate of bfloat16, to what sheets round.
+        wide, tensor = device.float32_flops_per_second, device.tf32_flops_per_second
+        assert wide is not None
+        assert wide < device.flops_per_second
+        assert tensor is None or device.flops_per_second / tensor == pytest.approx(2, rel=0.02)
+        assert (tensor is None) == name.startswith("mi")
+        assert tensor is None or tensor >= wide
 
 
 def test_data_files_are_canonical() -> None:

@@ -15,13 +15,14 @@ HALF = ("bfloat16", "float16")
 
 @dataclass(frozen=True)
 class Rates:
-    """What one device does a second: operations of matrix products and of attention, bytes of memory.
+    """What one device does a second: operations of matrix products, of attention and of convolutions, bytes of memory.
 
     `host_seconds_per_block` is what the host takes to start one block's kernels, where that was measured.
     """
 
     matmul_flops: float
     attention_flops: float
+    convolution_flops: float
     memory_bytes: float
     host_seconds_per_block: float | None = None
 
@@ -36,16 +37,9 @@ def rates_of(device: HardwareFacts, dtype: str = "bfloat16") -> Rates | None:
     """The rates of a device: those measured on it in this dtype, else those of the table.
 
     Returns:
-        None where its speed is not known: a CPU or a bare `kind` without measured values, or float32 by the table.
+        None where its speed is not known: a CPU or a bare `kind` without measured values.
     """
-    shares = _speeds()["devices"].get(device.name) if dtype in HALF else None
-    table = None
-    if shares is not None:
-        table = Rates(
-            matmul_flops=device.flops_per_second * shares["matmul"][0],
-            attention_flops=device.flops_per_second * shares["attention"][0],
-            memory_bytes=device.memory_bytes_per_second,
-        )
+    table = _by_table(device, dtype)
     found = measured_speed(device, dtype)
     if found is None:
         return table
@@ -57,7 +51,31 @@ def rates_of(device: HardwareFacts, dtype: str = "bfloat16") -> Rates | None:
     matmul = matmul or (table.matmul_flops if table is not None else None)
     if matmul is None or attention is None or memory is None:
         return None
-    return Rates(matmul, attention, memory, found.host_seconds_per_block)
+    convolution = table.convolution_flops if table is not None and dtype not in HALF else matmul
+    return Rates(matmul, attention, convolution, memory, found.host_seconds_per_block)
+
+
+def _by_table(device: HardwareFacts, dtype: str) -> Rates | None:
+    """The rates of a known device.
+
+    In float32 torch multiplies matrices without tensor cores and convolves in TF32: by default `cuda.matmul.allow_tf32`
+    is False and `cudnn.allow_tf32` True (PyTorch's CUDA semantics, TensorFloat-32), and no recipe can say otherwise.
+    """
+    shares = _speeds()["devices"].get(device.name)
+    if shares is None:
+        return None
+    nominal, memory = device.flops_per_second, device.memory_bytes_per_second
+    of_matmul, of_attention = shares["matmul"][0], shares["attention"][0]
+    if dtype in HALF:
+        return Rates(nominal * of_matmul, nominal * of_attention, nominal * of_matmul, memory)
+    wide, tensor = device.float32_flops_per_second, device.tf32_flops_per_second
+    if dtype != "float32" or wide is None:
+        return None
+    products = wide * constant("float32_matmul")
+    if tensor is None:
+        return Rates(products, products, products, memory)
+    attention = tensor * constant("float32_attention") * of_attention
+    return Rates(products, attention, tensor * of_matmul, memory)
 
 
 def measured_speed(device: HardwareFacts, dtype: str) -> MeasuredSpeed | None:

@@ -92,8 +92,7 @@ def pipeline_calls(recipe: Recipe, facts: Facts, data: int) -> int:
 def _call(recipe: Recipe, facts: Facts, splits: Splits, placement: Placement, state: str) -> CallSeconds | None:
     settings = settings_of(recipe, facts)
     step = step_seconds(recipe, facts, splits, placement, settings, state)
-    dtype = component_dtype(recipe, facts.model.denoisers[0], facts.devices.kind)
-    rates = {name: _rates(facts, splits, placement, name, dtype) for name in splits.components}
+    rates = {name: _rates(recipe, facts, splits, placement, name) for name in splits.components}
     if step is None:
         return None
     encode = 0.0
@@ -118,10 +117,12 @@ def _call(recipe: Recipe, facts: Facts, splits: Splits, placement: Placement, st
     return CallSeconds(encode, step, settings.run_steps, decode, moved)
 
 
-def _rates(facts: Facts, splits: Splits, placement: Placement, name: str, dtype: str) -> Rates | None:
-    """The rates of the device that a component lies on, in the denoiser's dtype; of all ranks' the slowest one's."""
+def _rates(recipe: Recipe, facts: Facts, splits: Splits, placement: Placement, name: str) -> Rates | None:
+    """The rates of the device that a component lies on, in its dtype, else in the denoiser's; of all ranks' the slowest
+    one's."""
     on = stands_for(facts.devices, splits, placement.device_of[name])
-    rates = [rates_of(device, dtype) for device in on]
+    own, other = (component_dtype(recipe, one, facts.devices.kind) for one in (name, facts.model.denoisers[0]))
+    rates = [rates_of(device, own) or rates_of(device, other) for device in on]
     known = [one for one in rates if one is not None]
     return min(known, key=lambda one: one.matmul_flops) if len(known) == len(rates) else None
 
@@ -131,7 +132,7 @@ def _decode_seconds(facts: Facts, settings: Settings, rates: Rates) -> float:
     temporal = facts.model.tokens.get("frames", 0)
     latent = (frames - 1) // temporal + 1 if temporal else 1
     work = decode_flops(facts.model.components["vae"], settings.height_px, settings.width_px, frames, latent)
-    return settings.batch * work / (rates.matmul_flops * constant("convolution"))
+    return settings.batch * work / (rates.convolution_flops * constant("convolution"))
 
 
 def _load_seconds(recipe: Recipe, facts: Facts, splits: Splits) -> float:

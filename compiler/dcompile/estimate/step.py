@@ -73,6 +73,7 @@ def _device_seconds(work: Work, rates: Rates, samples: int, size: int, state: st
     passes = constant("residual_passes", state) * work.residual_elements
     passes += constant("inner_passes", state) * work.inner_elements
     once = work.matmul_flops / rates.matmul_flops + work.attention_flops / rates.attention_flops
+    once += work.convolution_flops / rates.convolution_flops
     return samples * (once + passes * size / rates.memory_bytes)
 
 
@@ -94,8 +95,7 @@ def step_seconds(
         state: `eager` or `compiled`.
 
     Returns:
-        None where it cannot be told: a device or a link that neither the tables nor the recipe's measurements have, or
-        a denoiser in float32 where that was not measured.
+        None where it cannot be told: a device or a link that neither the tables nor the recipe's measurements have.
     """
     name = facts.model.denoisers[0]
     dtype = component_dtype(recipe, name, facts.devices.kind)

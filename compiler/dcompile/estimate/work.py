@@ -50,7 +50,7 @@ class Work:
     """One rank's part of one call, for one sample.
 
     Attributes:
-        matmul_flops, attention_flops: operations.
+        matmul_flops, attention_flops, convolution_flops: operations; a UNet's alone convolve.
         residual_elements: token x width over all blocks: one pass over the residual stream.
         inner_elements: the same for what lies within attention and MLP, which tensor parallelism divides.
         blocks: blocks with attention, one after the other.
@@ -61,6 +61,7 @@ class Work:
     residual_elements: float = 0.0
     inner_elements: float = 0.0
     blocks: int = 0
+    convolution_flops: float = 0.0
 
 
 @lru_cache(maxsize=KEPT)
@@ -162,7 +163,7 @@ def _seen(name: str, component: ComponentFacts, tokens: Tokens) -> int:
 def _unet_work(component: ComponentFacts, tokens: Tokens) -> Work:
     """A UNet: level by level, with a quarter of the positions at each."""
     levels = dict(component.blocks).get("down_blocks", 4)
-    matmul = attention = residual = 0.0
+    matmul = convolution = attention = residual = 0.0
     blocks = 0
     for group in component.parameters:
         if len(group.shape) < 2:
@@ -178,7 +179,11 @@ def _unet_work(component: ComponentFacts, tokens: Tokens) -> Work:
         positions = tokens.image_here / 4**level
         is_text = ".attn2.to_k" in group.name or ".attn2.to_v" in group.name
         seen = 1 if any(part in group.name for part in ("time", "add_embedding")) else positions
-        matmul += _operations(group) * (tokens.text_here if is_text else seen)
+        operations = _operations(group) * (tokens.text_here if is_text else seen)
+        if len(group.shape) > 2:
+            convolution += operations
+        else:
+            matmul += operations
         if group.name.endswith("attn1.to_q.weight"):
             attention += 4.0 * positions * positions * group.shape[0] * group.repeat
         elif group.name.endswith("attn2.to_q.weight"):
@@ -186,7 +191,7 @@ def _unet_work(component: ComponentFacts, tokens: Tokens) -> Work:
         if group.name.endswith(("attn1.to_q.weight", "conv1.weight")):
             residual += positions * group.shape[0] * group.repeat
             blocks += group.repeat
-    return Work(matmul, attention, residual, residual, blocks)
+    return Work(matmul, attention, residual, residual, blocks, convolution)
 
 
 @lru_cache(maxsize=KEPT)

@@ -164,8 +164,9 @@ MeasuredCurves = dict[str, dict[int, tuple[tuple[int, float], ...]]]
 class HardwareFacts:
     """One kind of device. Sizes in bytes, speeds in bytes and operations a second, links in one direction.
 
-    `architecture` is what kernels are built for (`sm90`, `gfx942`), None where the device is in no table; `measured` is
-    what the recipe says was measured on it.
+    `flops_per_second` is of 16 bits, `float32_flops_per_second` without tensor cores, None where it is not known, as is
+    `tf32_flops_per_second` where a device has no such products. `architecture` is what kernels are built for (`sm90`,
+    `gfx942`), None where the device is in no table; `measured` is what the recipe says was measured on it.
     """
 
     name: str
@@ -176,5 +177,7 @@ class HardwareFacts:
     link: str
     link_bytes_per_second: float
     source: str
+    float32_flops_per_second: float | None = None
+    tf32_flops_per_second: float | None = None
     architecture: str | None = None
     measured: MeasuredSpeed | None = None
