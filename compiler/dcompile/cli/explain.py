@@ -67,7 +67,7 @@ def explanation(compiled: Compiled) -> Explanation:
             {
                 "what": one.what,
                 "changes_choice": one.differs(choice),
-                **(_judged(one.choice.winner) if one.choice is not None else {"parallel": None, "seconds": None}),
+                **(_judged(one.winner) if one.winner is not None else {"parallel": None, "seconds": None}),
             }
             for one in changes(recipe, facts)
         ],

@@ -105,14 +105,14 @@ def _call(recipe: Recipe, facts: Facts, splits: Splits, placement: Placement, st
             encode += max(work / on.matmul_flops, sum(placement.bytes_of[name].values()) / on.memory_bytes)
             encode += max(unpacked.passed_bytes / on.memory_bytes, unpacked.host_seconds)
     on = rates.get("vae")
-    decode = _decode_seconds(facts, settings, on) if on is not None else 0.0
+    decode = decode_seconds_of(facts, settings, on) if on is not None else 0.0
     branches = branch_calls(recipe, facts.model)
     encode *= branches
     if on is not None and settings.picture_sizes:
         # Each picture goes through the autoencoder once, at about what decoding one of its size takes.
         at = encoded_sizes(recipe, facts.model, settings.picture_sizes) or ((settings.height_px, settings.width_px),)
         ones = (replace(settings, height_px=height, width_px=width, frames=None) for height, width in at)
-        encode += sum(_decode_seconds(facts, one, on) for one in ones)
+        encode += sum(decode_seconds_of(facts, one, on) for one in ones)
     moved = offload_seconds(facts, splits, placement, branches)
     return CallSeconds(encode, step, settings.run_steps, decode, moved)
 
@@ -127,7 +127,8 @@ def _rates(recipe: Recipe, facts: Facts, splits: Splits, placement: Placement, n
     return min(known, key=lambda one: one.matmul_flops) if len(known) == len(rates) else None
 
 
-def _decode_seconds(facts: Facts, settings: Settings, rates: Rates) -> float:
+def decode_seconds_of(facts: Facts, settings: Settings, rates: Rates) -> float:
+    """What a device takes to decode the pictures of a call."""
     frames = settings.frames or 1
     temporal = facts.model.tokens.get("frames", 0)
     latent = (frames - 1) // temporal + 1 if temporal else 1

@@ -69,7 +69,8 @@ def slowest_link(used: tuple[HardwareFacts, ...]) -> str:
     return unknown[0] if unknown else max(links, key=lambda link: collective_seconds("all_gather", 2, 2**24, link))
 
 
-def _device_seconds(work: Work, rates: Rates, samples: int, size: int, state: str) -> float:
+def device_seconds_of(work: Work, rates: Rates, samples: int, size: int, state: str = "eager") -> float:
+    """What a device takes for the work of so many samples, whose numbers have so many bytes."""
     passes = constant("residual_passes", state) * work.residual_elements
     passes += constant("inner_passes", state) * work.inner_elements
     once = work.matmul_flops / rates.matmul_flops + work.attention_flops / rates.attention_flops
@@ -77,7 +78,7 @@ def _device_seconds(work: Work, rates: Rates, samples: int, size: int, state: st
     return samples * (once + passes * size / rates.memory_bytes)
 
 
-def _host_seconds(component: ComponentFacts, rates: list[Rates], state: str) -> float:
+def host_seconds_of(component: ComponentFacts, rates: list[Rates], state: str = "eager") -> float:
     """Of one block: of the device whose host is slowest, where that was measured (eager, a block of FLUX.1)."""
     usual = constant("host_seconds_per_block", state)
     own = constant("host_seconds_per_unet_block", state) if "UNet" in component.class_name else usual
@@ -123,7 +124,7 @@ def step_seconds(
         """A rank's devices work one after the other, each on its share of the blocks."""
         first = nodes.local(rank) * placement.devices_per_rank
         return sum(
-            _device_seconds(work, known[(first + device) % len(known)], samples, size, state) * part / whole
+            device_seconds_of(work, known[(first + device) % len(known)], samples, size, state) * part / whole
             for device, part in held.items()
         )
 
@@ -131,7 +132,7 @@ def step_seconds(
     device_seconds = max(of_rank(rank) for rank in range(min(nodes.ranks_per_node, len(known))))
     unpacked = unpack_work(component, storage_of(recipe, name, facts.devices.kind))
     device_seconds += calls * unpacked.passed_bytes / min(one.memory_bytes for one in known)
-    host = calls * (work.blocks * _host_seconds(component, known, state) + unpacked.host_seconds)
+    host = calls * (work.blocks * host_seconds_of(component, known, state) + unpacked.host_seconds)
     if split.ring > 1:
         host += calls * work.blocks * constant("ring_host_seconds_per_block", state)
         merged = (split.ring - 1) * constant("ring_merge_passes") * work.residual_elements * 2 * size

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dcompile.core.diagnostics import Diagnostic
 from dcompile.estimate.links import Network, collective_seconds, default_node_link, is_link
 from dcompile.facts import registry
 from dcompile.facts.links import known_links, known_node_links
@@ -14,8 +13,10 @@ from dcompile.facts.resolve import Facts
 from dcompile.facts.types import HardwareFacts
 from dcompile.layout.nodes import Group
 from dcompile.layout.settings import has_own_shape, settings_of, size_can_be_given
-from dcompile.plan.auto.choose import Choice, choose
+from dcompile.plan.auto.choose import Choice
+from dcompile.plan.auto.judge import Judged
 from dcompile.plan.auto.ladders import LARGER
+from dcompile.plan.auto.winner import winner
 from dcompile.recipe.model import Recipe
 
 LARGEST_BOX = 8
@@ -30,19 +31,15 @@ MESSAGE_BYTES = 2**24
 class Change:
     """Attributes:
     what: what differs.
-    choice: what would be chosen then; None where nothing would fit.
+    winner: what would be chosen then; None where nothing would fit.
     """
 
     what: str
-    choice: Choice | None
+    winner: Judged | None
 
     def differs(self, now: Choice) -> bool:
         """Whether another plan would be chosen."""
-        return self.choice is None or self.choice.winner.candidate.text != now.winner.candidate.text
-
-
-def _no(_: Diagnostic) -> bool:
-    return False
+        return self.winner is None or self.winner.candidate.text != now.winner.candidate.text
 
 
 def changes(recipe: Recipe, facts: Facts) -> Iterator[Change]:
@@ -109,7 +106,7 @@ def _links_of(node: tuple[HardwareFacts, ...]) -> tuple[str, ...]:
 
 
 def _with(recipe: Recipe, facts: Facts, what: str) -> Change:
-    return Change(what, choose(recipe, facts, _no, look_further=False)[0])
+    return Change(what, winner(recipe, facts))
 
 
 def _near(link: str, known: tuple[str, ...], at: Callable[[str], tuple[Network | str, Group]]) -> Iterator[str]:

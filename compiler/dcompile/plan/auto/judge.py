@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil, inf
 from typing import Any
 
@@ -168,26 +168,40 @@ def with_offload(candidate: Candidate, subject: Subject) -> Candidate | None:
     return replace(candidate, parallel=offloaded_plan(candidate.parallel, names)) if names else None
 
 
-def judge_all(recipe: Recipe, facts: Facts, groups: Iterable[Group], *, may_offload: bool) -> Iterator[Judged]:
-    """Of each group the first legal candidate, else the first; of one without room to spare, one that offloads too.
+@dataclass
+class Judging:
+    """Judges groups, one after the other.
 
     Placing components on more devices never makes a step shorter: once it fits on some, more are not tried.
     """
-    may_differ = is_mixed(facts)
-    placed: set[tuple[str, int]] = set()
-    for group in groups:
+
+    recipe: Recipe
+    facts: Facts
+    may_offload: bool
+    _placed: set[tuple[str, int]] = field(default_factory=set)
+
+    def of(self, group: Group) -> Iterator[Judged]:
+        """Of a group the first legal candidate, else the first; of one without room to spare, one that offloads too."""
+        recipe, facts = self.recipe, self.facts
         what = group[0].kind, group[0].data
-        if what in placed:
-            continue
+        if what in self._placed:
+            return
         judged = [judge(recipe, facts, group[0])]
         while judged[-1].checked is None and not judged[-1].is_too_large and len(judged) < len(group):
             judged.append(judge(recipe, facts, group[len(judged)]))
         best = next((one for one in judged if one.checked is not None or one.is_too_large), judged[0])
-        if group[0].kind in PLACED and best.checked is not None and not best.warns and not may_differ:
-            placed.add(what)
+        if group[0].kind in PLACED and best.checked is not None and not best.warns and not is_mixed(facts):
+            self._placed.add(what)
         yield best
         is_tight = best.checked is not None and any(is_nearly_full(load) for load in best.subject.loads)
         lacks_room = best.is_too_large or is_tight
-        offloaded = with_offload(best.candidate, best.subject) if lacks_room and may_offload else None
+        offloaded = with_offload(best.candidate, best.subject) if lacks_room and self.may_offload else None
         if offloaded is not None:
             yield judge(recipe, facts, offloaded)
+
+
+def judge_all(recipe: Recipe, facts: Facts, groups: Iterable[Group], *, may_offload: bool) -> Iterator[Judged]:
+    """What becomes of every group."""
+    judging = Judging(recipe, facts, may_offload)
+    for group in groups:
+        yield from judging.of(group)
