@@ -18,6 +18,7 @@ from dcompile.driver import compile_recipe
 from dcompile.facts.resolve import resolve
 from dcompile.plan.auto import judge as judging
 from dcompile.plan.auto import no_fit
+from dcompile.plan.auto.changes import changes
 from dcompile.plan.auto.choose import choose
 from dcompile.recipe.decode import decode
 from dcompile.rules import rule
@@ -143,6 +144,31 @@ def test_a_search_is_as_fast_as_it_says(
     assert timed.looked_at <= no_fit.MOST_JUDGED
 
 
+MOST_SECONDS_OF_CHANGES = 2.0
+
+
+def time_changes(folder: Path, model: str, gpu: str, nodes: int, rows: int) -> float:
+    """Processor seconds of what would change the choice, of which there are eight searches on a cluster."""
+    prompts = ", ".join(f"p{index}" for index in range(rows))
+    file = folder / "job.yaml"
+    file.write_text(RECIPE.format(model=model, gpu=gpu, devices=8, nodes=nodes, prompts=prompts, run=""), "utf-8")
+    compiled = compile_recipe(file)
+    assert compiled.recipe is not None
+    assert compiled.facts is not None
+    start = time.process_time()
+    found = list(changes(compiled.recipe, compiled.facts))
+    seconds = time.process_time() - start
+    assert len(found) >= 7
+    return seconds
+
+
+@pytest.mark.parametrize("model", ["black-forest-labs/FLUX.2-dev", "Wan-AI/Wan2.1-T2V-14B-Diffusers"])
+def test_what_would_change_the_choice_of_a_cluster_is_fast(model: str, tmp_path: Path) -> None:
+    seconds = time_changes(tmp_path, model, "h100-sxm-80gb", 64, 512)
+    print(f"\nchanges, {model}: {seconds:.2f} s")
+    assert seconds < ROOM * MOST_SECONDS_OF_CHANGES
+
+
 def main() -> None:
     """Print the table of the page."""
     print("| search | model | candidates | looked at for a change | seconds | of 1,000 |")
@@ -155,6 +181,9 @@ def main() -> None:
             short = model.rpartition("/")[2]
             each = f"{1000 * best.seconds / every:.2f}"
             print(f"| {name} | {short} | {best.judged} | {best.looked_at or ''} | {best.seconds:.2f} | {each} |")
+        for model in ("black-forest-labs/FLUX.2-dev", "Wan-AI/Wan2.1-T2V-14B-Diffusers"):
+            least = min(time_changes(Path(folder), model, "h100-sxm-80gb", 64, 512) for _ in range(3))
+            print(f"| `explain`, 64 nodes, 512 prompts | {model.rpartition('/')[2]} | | | {least:.2f} | |")
 
 
 if __name__ == "__main__":

@@ -110,6 +110,7 @@ def _kind(storage: Storage) -> Kind:
     return TYPES[str(storage.method)][str(storage.type)]
 
 
+@lru_cache(maxsize=KEPT)
 def work_bytes(component: ComponentFacts, storage: Storage) -> int:
     """What the largest quantized matrix takes while its layer computes, beside the activations: it is unpacked."""
     if storage.method is None:

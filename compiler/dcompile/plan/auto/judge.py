@@ -140,12 +140,11 @@ def _usual_host_bytes(facts: Facts) -> float:
     return HOST_SHARE * sum(known) if len(known) == len(sizes) else inf
 
 
-def fullest_where_it_fits(recipe: Recipe, facts: Facts, candidate: Candidate) -> DeviceLoad | None:
-    """The fullest device of a candidate that is legal and fits; None of any other.
+def fullest_where_it_fits(subject: Subject) -> DeviceLoad | None:
+    """The fullest device of a plan (`tried`) that is legal and fits; None of any other.
 
     A verdict as that of `judge`, for a plan that is proposed to somebody: the estimate's own margin does not help it.
     """
-    subject = tried(recipe, facts, candidate)
     fullest = tightest(subject.loads)
     if fullest.need_bytes > (fullest.room_bytes or 0) or check(subject, known=JOB_RULES)[0] is None:
         return None

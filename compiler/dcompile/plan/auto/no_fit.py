@@ -21,6 +21,7 @@ from dcompile.plan.auto.judge import Judged, fullest_where_it_fits, tried, with_
 from dcompile.plan.auto.ladders import Job, Ladder, Step, ladders, mild_ladders
 from dcompile.plan.auto.reasons import fullness
 from dcompile.recipe.model import Recipe
+from dcompile.rules.rule import Subject
 
 MOST_JUDGED = 10_000
 """Plans that are judged in search of a change: about three seconds of one core."""
@@ -107,17 +108,19 @@ class _Search:
             for candidate in sorted(group, key=lambda one: one.simplicity):
                 if self.judged >= MOST_JUDGED:
                     return offloaded
-                found = self._where_it_fits(job, candidate)
+                subject = tried(job.recipe, job.facts, candidate)
+                found = self._where_it_fits(candidate, subject)
                 if found is not None:
                     return found
                 if offloaded is None and bounds.may_offload:
-                    other = with_offload(candidate, tried(job.recipe, job.facts, candidate))
-                    offloaded = self._where_it_fits(job, other) if other is not None else None
+                    other = with_offload(candidate, subject)
+                    if other is not None:
+                        offloaded = self._where_it_fits(other, tried(job.recipe, job.facts, other))
         return offloaded
 
-    def _where_it_fits(self, job: Job, candidate: Candidate) -> str | None:
+    def _where_it_fits(self, candidate: Candidate, subject: Subject) -> str | None:
         self.judged += 1
-        load = fullest_where_it_fits(job.recipe, job.facts, candidate)
+        load = fullest_where_it_fits(subject)
         if load is None or (is_nearly_full(load) and not self.may_be_tight):
             return None
         return f"`{candidate.text}` ({fullness(load)}{', nearly full' if is_nearly_full(load) else ''})"
