@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from dcompile.estimate.constants import constant, rates_of
 from dcompile.estimate.job import decode_seconds_of, pipeline_calls
-from dcompile.estimate.step import branch_calls, device_seconds_of, host_seconds_of
+from dcompile.estimate.step import device_seconds_of, host_seconds_of
 from dcompile.estimate.work import Tokens, denoiser_work
-from dcompile.facts.guidance import extra_calls
+from dcompile.facts.guidance import branch_calls, extra_calls
 from dcompile.facts.resolve import Facts
 from dcompile.layout.settings import component_dtype, has_own_shape, settings_of
 from dcompile.layout.shard import dtype_bytes
@@ -56,7 +56,7 @@ def least_of(recipe: Recipe, facts: Facts) -> Least | None:
     settings, component = settings_of(recipe, facts), model.components[name]
     image, text = settings.sequence_tokens, settings.text_tokens
     work = denoiser_work(component, Tokens(image, text, image, text))
-    branches, extra = branch_calls(recipe, facts), extra_calls(model, recipe.run.args)
+    branches, extra = branch_calls(recipe, model), extra_calls(model, recipe.run.args)
     samples, size = settings.batch * (branches + extra), dtype_bytes(dtype)
     calls = (1 if model.guidance["branches"] == "batched" else branches) + extra
     decode = 0.0
