@@ -62,7 +62,8 @@ def rows_of(table: dict[str, Any]) -> list[Row]:
         found = estimate(recipe, facts, subject.splits, subject.owned.placement, table.get("state", "eager"))
         plan = json.dumps(row["plan"]).replace('"', "") if row["plan"] else "one device"
         plan += f", {row['quantize']['type']} of {row['quantize']['method']}" if "quantize" in row else ""
-        predicted = found["total_seconds"] - found["load_seconds"]
+        is_step = table.get("of") == "step"
+        predicted = found["step_seconds"] if is_step else found["total_seconds"] - found["load_seconds"]
         rows.append(Row(plan, row["seconds"], predicted, row.get("fitted", False)))
     return rows
 
