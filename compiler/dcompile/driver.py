@@ -50,12 +50,20 @@ class Compiled:
     recipe: Recipe | None = None
     facts: Facts | None = None
     checked: CheckedRecipe | None = None
-    choice: Choice | None = None
 
     @property
     def is_valid(self) -> bool:
         """Whether the recipe can run."""
         return self.checked is not None and not has_errors(self.diagnostics)
+
+    @cached_property
+    def choice(self) -> Choice | None:
+        """Where the recipe asks for `auto`, what its plan was chosen from, and why."""
+        from dcompile.plan.auto.choose import choose
+
+        if self.checked is None or self.recipe is None or self.facts is None or not asks_auto(self.recipe):
+            return None
+        return choose(self.recipe, self.facts, lambda _: False)[0]
 
     @cached_property
     def plan(self) -> Plan | None:
@@ -124,18 +132,16 @@ def compile_recipe(
         return Compiled(file, diagnostics + further_errors(document, diagnostics, root), document, recipe)
 
     ignored = Ignored(document)
-    choice: Choice | None = None
     if asks_auto(recipe):
-        from dcompile.plan.auto.choose import choose
+        from dcompile.plan.auto.verdict import verdict
 
-        choice, more = choose(recipe, facts, ignored)
-        checked = choice.checked if choice is not None else None
+        checked, more = verdict(recipe, facts, ignored)
     else:
         checked, more = check(subject_of(recipe, facts), ignored)
     if checked is None:
         return Compiled(file, diagnostics + ignored.refused(more), document, recipe, facts)
     diagnostics += more + ignored.unused()
-    return Compiled(file, diagnostics, document, recipe, facts, checked, choice)
+    return Compiled(file, diagnostics, document, recipe, facts, checked)
 
 
 def further_errors(document: Document, found: tuple[Diagnostic, ...], root: Path) -> tuple[Diagnostic, ...]:

@@ -47,6 +47,8 @@ def test_a_candidate_is_judged_once_with_a_bounded_number_of_layouts(
     prompts = ", ".join(f"p{index}" for index in range(rows))
     text = RECIPE.format(model=model, gpu="h100-sxm-80gb", devices=devices, nodes=1, prompts=prompts, run="")
     file.write_text(text, encoding="utf-8")
+    compiled = compile_recipe(file)
+    assert compiled.checked is not None
     counted: Counter[str] = Counter()
 
     def counting(module: Any, name: str) -> Any:
@@ -61,9 +63,8 @@ def test_a_candidate_is_judged_once_with_a_bounded_number_of_layouts(
     for module, name in ((judging, "judge"), (judging, "check"), (judging, "estimate"), (rule, "device_loads")):
         monkeypatch.setattr(module, name, counting(module, name))
     start = time.process_time()
-    compiled = compile_recipe(file)
-    seconds = time.process_time() - start
     assert compiled.choice is not None
+    seconds = time.process_time() - start
     candidates = counted["judge"]
     print(f"\n{model} on {devices}: {candidates} candidates, {1000 * seconds / candidates:.2f} ms each")
     # Once more for what the findings about the winner propose.

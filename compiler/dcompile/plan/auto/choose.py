@@ -78,10 +78,15 @@ def choose(
         alternatives=tuple(f"{one.candidate.text}: {lost(one, winner)}" for one in others),
     )
     decisions = (decision, *idle(winner, judged, total), *_chosen_devices(recipe, winner, ranked))
+    found = findings(recipe, facts, winner)
+    return Choice(winner, others, judged, decisions), tuple(one for one in found if not is_ignored(one))
+
+
+def findings(recipe: Recipe, facts: Facts, winner: Judged) -> tuple[Diagnostic, ...]:
+    """What the rules find in a job whose plan was chosen."""
     found = run_rules(JOB_RULES, subject_of(recipe, facts)) + told(winner)
     # Advice about a plan that nobody wrote is no advice: the reason says why it was chosen.
-    found = tuple(one for one in found if one.severity is not Severity.ADVICE or one.path[:1] != ("parallel",))
-    return Choice(winner, others, judged, decisions), tuple(one for one in found if not is_ignored(one))
+    return tuple(one for one in found if one.severity is not Severity.ADVICE or one.path[:1] != ("parallel",))
 
 
 def _chosen_devices(recipe: Recipe, winner: Judged, ranked: Sequence[Judged]) -> Iterator[Decision]:
