@@ -38,8 +38,8 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         return
     link = slowest_link(used_devices(subject.facts.devices, subject.splits))
     is_slow, is_bandwidth = link.startswith("pcie"), link[:1].isdigit()
-    if not (is_slow or is_bandwidth):
-        return
+    if not (is_slow or is_bandwidth) or subject.is_candidate:
+        return  # plans that are compared go by the estimate itself, and nobody reads advice about them
     split = _step(subject, subject.recipe, subject.splits)
     alone = subject.recipe.model_copy(update={"parallel": Parallel()})
     whole = _step(subject, alone, split_components(alone, subject.facts.model))
