@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -283,3 +284,18 @@ def test_the_bundle_holds_no_path_of_this_machine(tmp_path: Path) -> None:
     assert "--nproc-per-node 2" in files["launch/torchrun.sh"]
     compile(files["run.py"], "run.py", "exec")
     assert str(tmp_path) not in "".join(files.values())
+
+
+def test_a_size_that_nobody_knows_is_said_to_be_unknown(
+    compiled: Callable[..., Compiled], pipeline_folder: Callable[..., Path]
+) -> None:
+    """HunyuanVideo 1.5 takes its size from a table, which no facts have; a plan names the size that it passes."""
+    pipeline_folder("HunyuanVideo15Pipeline", "HunyuanVideo15Transformer3DModel")
+    made = compiled(
+        "version: 1\nmodel: {path: model}\ndevices: {kind: cpu}\nrun: {prompts: [a fox], seed: 1, width: 640}\n"
+    )
+    assert made.plan is not None, made.diagnostics
+    because = {one.what: (one.chosen, one.because) for one in made.plan.decisions}
+    assert because["run.height"] == ("1024", "the default of HunyuanVideo15Pipeline is not known")
+    assert because["run.frames"] == ("121", "the default of HunyuanVideo15Pipeline")
+    assert "run.width" not in because

@@ -26,8 +26,8 @@ CALL_NAMES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """The numbers that shapes follow from. `chosen` names those that the recipe left open; `height_px`, `width_px` and
-    `frames` are those that the pipeline makes, `frames` None for pictures.
+    """The numbers that shapes follow from. `chosen` has those that the recipe left open, and why; `height_px`,
+    `width_px` and `frames` are those that the pipeline makes, `frames` None for pictures.
 
     `asked_px` and `asked_frames` are those of the call: FLUX.1 Kontext changes the size, and LTX-2 makes as much sound
     as the frames that it is asked for would take, and fewer frames. `steps` are asked for and `run_steps` are
@@ -50,7 +50,7 @@ class Settings:
     picture_sizes: tuple[tuple[int, int], ...] = ()
     reference_tokens: int = 0
     seen_tokens: int = 0
-    chosen: tuple[tuple[str, object], ...] = ()
+    chosen: tuple[tuple[str, int, str], ...] = ()
 
     @property
     def sequence_tokens(self) -> int:
@@ -60,7 +60,7 @@ class Settings:
 
 def settings_of(recipe: Recipe, facts: Facts) -> Settings:
     """The recipe's numbers, else the pipeline's own defaults (facts), each of which is reported as chosen."""
-    chosen: list[tuple[str, object]] = []
+    chosen: list[tuple[str, int, str]] = []
     model, run = facts.model, recipe.run
     sizes = pictures.sizes_of(recipe, facts) if facts.pictures else ()
     side = pictures.own_size(recipe, model, sizes) if sizes else {}
@@ -70,9 +70,10 @@ def settings_of(recipe: Recipe, facts: Facts) -> Settings:
     def value(name: str, given: int | None, fallback: int) -> int:
         if given is not None:
             return given
-        default = int(own.get(name) or model.defaults.get(name) or fallback)
-        chosen.append((f"run.{name}", default))
-        return default
+        known = own.get(name) or model.defaults.get(name)
+        why = f"the default of {model.pipeline}"
+        chosen.append((f"run.{name}", int(known or fallback), why if known else f"{why} is not known"))
+        return int(known or fallback)
 
     is_video = bool(model.tokens.get("frames")) or "num_frames" in model.call_args
     text = run.args.get("max_sequence_length", model.tokens.get("text_default", model.tokens.get("text", 0)))

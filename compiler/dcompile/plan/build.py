@@ -98,10 +98,7 @@ def build_plan(checked: CheckedRecipe, written: Recipe, chosen: tuple[Decision, 
     placement = subject.owned.placement
     loads = device_loads(recipe, facts, splits, owned=subject.owned)
     decisions = [*chosen]
-    decisions += [
-        Decision(what, str(chosen), f"the default of {facts.model.pipeline}")
-        for what, chosen in subject.settings.chosen
-    ]
+    decisions += [Decision(what, str(number), why) for what, number, why in subject.settings.chosen]
     components = []
     for name, split in splits.components.items():
         layout, because = _layout(name, split, placement, facts.devices.kind)
