@@ -20,6 +20,8 @@ _PIPELINES: tuple[tuple[str, str, tuple[str, ...], dict[str, Any]], ...] = (
     ("flux", "FluxKontextPipeline", (PICTURE,), _KONTEXT),
     ("flux2", "Flux2Pipeline", (LARGE,), {}),
     ("flux2", "Flux2Pipeline", (LARGE, TURNED), {}),
+    ("klein", "Flux2KleinPipeline", (LARGE,), {}),
+    ("klein", "Flux2KleinPipeline", (LARGE, TURNED), {}),
     ("qwen-image", "QwenImageImg2ImgPipeline", (PICTURE,), {}),
     ("ltx", "LTXImageToVideoPipeline", (PICTURE,), {}),
     ("ltx-condition", "LTXConditionPipeline", (PICTURE,), {}),
@@ -34,7 +36,10 @@ _PIPELINES: tuple[tuple[str, str, tuple[str, ...], dict[str, Any]], ...] = (
     ("wan-expanded", "WanImageToVideoPipeline", (PICTURE,), {}),
     ("wan-picture", "WanImageToVideoPipeline", (PICTURE,), {}),
 )
-"""Tiny pipeline, class, pictures, and what `run.args` holds beside the family's."""
+"""Tiny pipeline, class, pictures, and what `run.args` holds beside the family's.
+
+LTX2ImageToVideoPipeline is not among them: it takes a list of pictures only where it does not compress them first.
+"""
 
 
 def batch_recipes() -> list[tuple[str, Recipe]]:

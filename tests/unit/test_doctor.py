@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dcompile.cli import doctor, environment
@@ -13,6 +14,7 @@ from dcompile.facts.registry import known_version, known_versions
 from dcompile.machine.devices import Device, Machine
 
 ROOT = Path(__file__).parents[2]
+INDEX = "--extra-index-url"
 QUICKSTART = str(ROOT / "recipes" / "quickstart.yaml")
 FLUX = str(ROOT / "recipes" / "flux1-dev-tensor4.yaml")
 RECIPE = """version: 1
@@ -115,7 +117,8 @@ def test_extras_that_a_plan_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment.importlib.util, "find_spec", lambda name: None)
     components = {"vae": {"quantize": None}, "transformer": {"quantize": {"method": "torchao", "type": "int8wo"}}}
     pipeline = {"class": "FluxPipeline", "adapters": [{}], "scheduler": None}
-    program = {"pipeline": pipeline, "components": components, "output": {"format": "mp4"}}
+    run: dict[str, Any] = {"call": {}}
+    program = {"pipeline": pipeline, "components": components, "run": run, "output": {"format": "mp4"}}
     assert environment.missing_packages({"program": program}) == ["dcompile[lora,quantize,run,video]"]
     monkeypatch.setattr(environment.importlib.util, "find_spec", lambda name: name != "peft" or None)
     assert environment.missing_packages({"program": program}) == ["dcompile[lora]"]
@@ -123,6 +126,7 @@ def test_extras_that_a_plan_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     program = {
         "pipeline": {"class": "WanImageToVideoPipeline", "adapters": [], "scheduler": None},
         "components": {},
+        "run": run,
         "output": {"format": "png"},
     }
     monkeypatch.setattr(environment.importlib.util, "find_spec", lambda name: name != "ftfy" or None)
@@ -130,7 +134,16 @@ def test_extras_that_a_plan_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     # Qwen's processor sees videos too, and transformers loads it with torchvision only, which no extra brings.
     program["pipeline"]["class"] = "QwenImageEditPipeline"
     monkeypatch.setattr(environment.importlib.util, "find_spec", lambda name: name != "torchvision" or None)
-    assert environment.missing_packages({"program": program}) == ["torchvision"]
+    for build, where in {"2.13.0": [], "2.13.0+cpu": ["cpu"], "2.13.0+cu130": ["cu130"], "2.13.0+gitab12": []}.items():
+        pretend(monkeypatch, torch=build)
+        index = [argument for name in where for argument in (INDEX, f"https://download.pytorch.org/whl/{name}")]
+        assert environment.missing_packages({"program": program}) == ["torchvision", *index]
+    # LTX-2 compresses an input picture with PyAV, where it is not told to leave it as it is.
+    program["pipeline"]["class"] = "LTX2ImageToVideoPipeline"
+    monkeypatch.setattr(environment.importlib.util, "find_spec", lambda name: name != "av" or None)
+    assert environment.missing_packages({"program": program}) == ["av"]
+    run["call"]["image_crf"] = 0
+    assert environment.missing_packages({"program": program}) == []
     program["pipeline"]["class"] = "WanImageToVideoPipeline"
     # What no extra brings is named by itself.
     program["pipeline"]["scheduler"] = {"class": "EulerDiscreteScheduler", "use_beta_sigmas": True}

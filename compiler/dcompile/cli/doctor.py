@@ -6,13 +6,14 @@ import argparse
 import importlib.util
 import json
 import platform
+import shlex
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from dcompile import __version__
-from dcompile.cli.environment import EXTRA, installed, needed_modules, other_versions
+from dcompile.cli.environment import EXTRA, arguments_of_pip, installed, needed_modules, other_versions
 from dcompile.core.planned_devices import Found, device_faults, device_notes, numbers_of
 from dcompile.core.units import format_bytes
 from dcompile.driver import Compiled
@@ -79,8 +80,7 @@ def needs(compiled: Compiled, root: Path) -> list[Finding]:
 def _module(name: str) -> Finding:
     if importlib.util.find_spec(name) is not None:
         return Finding(f"module {name}", True, "installed")
-    package = f"'dcompile[{EXTRA[name]}]'" if name in EXTRA else name
-    return Finding(f"module {name}", False, "missing", f"pip install {package}")
+    return Finding(f"module {name}", False, "missing", f"pip install {shlex.join(arguments_of_pip([name]))}")
 
 
 def _machine(plan: dict[str, Any]) -> Iterator[Finding]:

@@ -65,6 +65,8 @@ def needed_modules(plan: Mapping[str, Any]) -> list[str]:
         needed |= set(missing_libraries(scheduler["class"], scheduler))
     use = use_of(program["pipeline"]["class"])
     needed |= set(use.modules) if use is not None else set()
+    if program["run"]["call"].get("image_crf") == 0:
+        needed.discard("av")  # LTX-2 compresses an input picture as a frame of its training was, unless told not to
     return sorted(needed)
 
 
@@ -77,9 +79,25 @@ def _attention_module(backend: str | None) -> str | None:
 
 def missing_packages(plan: Mapping[str, Any]) -> list[str]:
     """What pip has to install before a plan runs here: our extras that are lacking, then packages of no extra."""
-    missing = [name for name in needed_modules(plan) if importlib.util.find_spec(name) is None]
+    return arguments_of_pip([name for name in needed_modules(plan) if importlib.util.find_spec(name) is None])
+
+
+def arguments_of_pip(missing: list[str]) -> list[str]:
+    """What `pip install` is given for modules that are missing; empty where none are."""
     extras = sorted({EXTRA[name] for name in missing if name in EXTRA})
-    return [f"dcompile[{','.join(extras)}]"] * bool(extras) + [name for name in missing if name not in EXTRA]
+    others = [name for name in missing if name not in EXTRA]
+    where = _index_of_torch() if "torchvision" in others else ()
+    return [f"dcompile[{','.join(extras)}]"] * bool(extras) + others + [*where]
+
+
+def _index_of_torch() -> tuple[str, ...]:
+    """The option with which pip finds packages for a torch that PyPI has not (`2.13.0+cpu`).
+
+    Of another build, torchvision is installed and cannot be imported.
+    """
+    local = (installed("torch") or "").partition("+")[2]
+    is_pytorchs = re.fullmatch(r"cpu|xpu|cu\d+|rocm[\d.]+", local)
+    return ("--extra-index-url", f"https://download.pytorch.org/whl/{local}") if is_pytorchs else ()
 
 
 def too_many_processes(plan: Mapping[str, Any]) -> str | None:

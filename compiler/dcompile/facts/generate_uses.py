@@ -92,6 +92,7 @@ def describe_use(cls: Any) -> dict[str, Any]:
         "pictures": pictures,
         "size_from": size_from,
         "modules": [
+            *(["av"] if re.search(r"\bapply_image_conditioning_crf\(", call) else []),
             *(["ftfy"] if _cleans_text(cls) else []),
             *(["torchvision"] if any(_sees_videos(parameters[name].annotation) for name in required) else []),
         ],

@@ -19,6 +19,7 @@ from .hunyuan_video import HUNYUAN_VIDEO
 from .hunyuandit import HUNYUANDIT
 from .kandinsky5 import KANDINSKY5
 from .kandinsky5_video import KANDINSKY5_VIDEO
+from .klein import KLEIN
 from .ltx import LTX, LTX_CONDITION
 from .ltx2 import LTX2
 from .lumina2 import LUMINA2
@@ -41,6 +42,7 @@ FAMILIES: dict[str, Family] = {
         *(FLUX, FLUX2, QWEN_IMAGE, WAN, WAN_TWO, LTX, SD3, SDXL),
         *(CHROMA, Z_IMAGE, SANA, PIXART, LUMINA2, AURAFLOW, COGVIEW4, HIDREAM, HUNYUANDIT, KANDINSKY5, SD, SD_TWO),
         *(CHRONOEDIT, HELIOS, HUNYUAN_VIDEO, COGVIDEOX, COGVIDEOX_TABLE, MOCHI),
+        KLEIN,
         *(LTX2, LTX_CONDITION, WAN_SEEING, WAN_VACE, WAN_EXPANDED, KANDINSKY5_VIDEO),
     )
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from diffusers import AutoencoderKLFlux2, FlowMatchEulerDiscreteScheduler, Flux2Pipeline, Flux2Transformer2DModel
@@ -45,6 +46,11 @@ def save(folder: Path) -> Path:
             },
         )
     )
+    return finish(folder, Flux2Pipeline, text_encoder, tokenizer)
+
+
+def finish(folder: Path, pipeline: Any, text_encoder: Any, tokenizer: Any, **settings: Any) -> Path:
+    """Saves a pipeline of this family with its text encoder; `settings` are of the pipeline's class."""
     transformer = Flux2Transformer2DModel(
         in_channels=32,
         num_layers=1,
@@ -54,6 +60,7 @@ def save(folder: Path) -> Path:
         joint_attention_dim=3 * WIDTH,
         timestep_guidance_channels=32,
         axes_dims_rope=(4, 4, 4, 4),
+        guidance_embeds=pipeline is Flux2Pipeline,
     )
     vae = AutoencoderKLFlux2(
         down_block_types=("DownEncoderBlock2D",) * 2,
@@ -71,7 +78,7 @@ def save(folder: Path) -> Path:
     vae.bn.running_var.copy_(1 + torch.rand(vae.bn.running_var.shape, generator=generator))
     soften(vae)
     scheduler = FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True)
-    Flux2Pipeline(scheduler, vae, text_encoder, tokenizer, transformer).save_pretrained(folder)
+    pipeline(scheduler, vae, text_encoder, tokenizer, transformer, **settings).save_pretrained(folder)
     return folder
 
 
