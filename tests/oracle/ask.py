@@ -115,7 +115,7 @@ def ask(recipe: dict[str, Any], root: Path, name: str = "recipe") -> Finding:
     codes, plan = verdict(recipe, root, name)
     if plan is None:
         return Finding(NOT_ASKABLE, codes)
-    return _ask(recipe, root, codes, plan)
+    return ask_plan(recipe, root, codes, plan)
 
 
 def verdict(recipe: dict[str, Any], root: Path, name: str = "recipe") -> tuple[tuple[str, ...], dict[str, Any] | None]:
@@ -151,7 +151,8 @@ def digest(plan: dict[str, Any] | None) -> str:
     return hashlib.sha256(json.dumps(plan and plan["program"], sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _ask(recipe: dict[str, Any], root: Path, codes: tuple[str, ...], plan: dict[str, Any]) -> Finding:
+def ask_plan(recipe: dict[str, Any], root: Path, codes: tuple[str, ...], plan: dict[str, Any]) -> Finding:
+    """Runs a plan and compares, for a recipe of which the verdict is known."""
     ranks = plan["program"]["ranks"]
     done = runtime.run_plan(plan, root)
     if done.error is not None:

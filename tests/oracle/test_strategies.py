@@ -14,7 +14,8 @@ pytest.importorskip("torch", reason="the oracle needs the extra `run`")
 
 from dcompile.facts.registry import picture_batches
 
-from .ask import AGREED_NO, AGREED_YES, ask, verdict
+from .ask import AGREED_NO, AGREED_YES, NOT_ASKABLE, Finding, ask, ask_plan, verdict
+from .spread import spread
 from .verified import FILE, collected, strategies_of, text_of
 from .zoo import FAMILIES, FIRST
 
@@ -76,9 +77,17 @@ def recipe_of(name: str, parallel: dict[str, Any], dtype: str = "float32") -> di
     return {"version": 1, "model": model, "devices": {"kind": "cpu"}, "parallel": parallel, "run": run}
 
 
+def ask_cut(recipe: dict[str, Any], root: Path) -> Finding:
+    """As `ask`; what the recipe lists several devices for is cut, however small it is."""
+    codes, plan = verdict(recipe, root)
+    return (
+        Finding(NOT_ASKABLE, codes) if plan is None else ask_plan(recipe, root, codes, spread(plan, recipe["parallel"]))
+    )
+
+
 @pytest.mark.parametrize(("name", "parallel"), plans(), ids=str)
 def test_the_pictures_are_those_of_one_process(name: str, parallel: dict[str, Any], root: Path) -> None:
-    finding = ask(recipe_of(name, parallel), root)
+    finding = ask_cut(recipe_of(name, parallel), root)
     assert finding.outcome == AGREED_YES, finding
 
 
@@ -86,7 +95,7 @@ def test_the_pictures_are_those_of_one_process(name: str, parallel: dict[str, An
 def test_a_cut_autoencoder_in_tiles(name: str, root: Path) -> None:
     recipe = recipe_of(name, {"device_map": {"vae": [1, 0]}})
     recipe["components"] = {"vae": {"tiling": True}}
-    finding = ask(recipe, root)
+    finding = ask_cut(recipe, root)
     assert finding.outcome == AGREED_YES, finding
 
 
@@ -100,7 +109,7 @@ def test_attention_that_compiles_itself_on_logical_devices(parallel: dict[str, A
 
 def test_a_cut_autoencoder_of_wan_is_refused_and_wrong(root: Path) -> None:
     """Its blocks share a cache, which `check` says."""
-    finding = ask(recipe_of("wan", {"device_map": {"vae": [0, 1]}}), root)
+    finding = ask_cut(recipe_of("wan", {"device_map": {"vae": [0, 1]}}), root)
     assert finding.outcome == AGREED_NO, finding
     assert finding.codes == ("DC461",)
 
@@ -112,7 +121,7 @@ def test_what_is_said_to_be_verified_is_what_was_run(root: Path) -> None:
         codes, plan = verdict(recipe_of(name, parallel), root)
         assert codes == ()
         assert plan is not None
-        strategies += strategies_of(plan["program"])
+        strategies += strategies_of(spread(plan, parallel)["program"])
     assert FILE.read_text(encoding="utf-8") == text_of(collected(strategies), picture_batches()), (
         "stale: run `python -m tests.oracle.verified`, which asks again"
     )

@@ -16,7 +16,8 @@ from typing import Any
 
 from dcompile.facts.registry import MODELS, known_versions, picture_batches
 
-from .ask import AGREED_YES, REFUSED_BUT_RUNS, ask, verdict
+from .ask import AGREED_YES, REFUSED_BUT_RUNS, ask_plan, verdict
+from .spread import spread
 
 FILE = MODELS / "verified.json"
 ABOUT = (
@@ -88,11 +89,11 @@ def main() -> int:
         batches = _batches(root, {} if again else picture_batches())
         for name, parallel in plans():
             recipe = recipe_of(name, parallel)
-            _, plan = verdict(recipe, root)
+            codes, plan = verdict(recipe, root)
             if plan is None:
                 raise ValueError(f"{name} with {parallel} cannot be asked")
-            asked = set(strategies_of(plan["program"]))
-            if not asked <= known and not _agrees(recipe, root):
+            asked = set(strategies_of(spread(plan, parallel)["program"]))
+            if not asked <= known and not _agrees(recipe, root, codes, plan):
                 failed += 1
                 continue
             confirmed |= asked
@@ -119,10 +120,10 @@ def _known() -> set[tuple[str, str, int | str]]:
     return {(name, kind, what) for name, kinds in classes.items() for kind, of in kinds.items() for what in of}
 
 
-def _agrees(recipe: dict[str, Any], root: Path) -> bool:
+def _agrees(recipe: dict[str, Any], root: Path, codes: tuple[str, ...], plan: dict[str, Any]) -> bool:
     """Whether a plan's pictures are those of one process; a busy machine gets a second try."""
     for _ in range(TRIES):
-        finding = ask(recipe, root)
+        finding = ask_plan(recipe, root, codes, plan)
         # A class that no plan has cut yet is refused until it is in the file.
         if finding.outcome == AGREED_YES or (finding.outcome, finding.codes) == (REFUSED_BUT_RUNS, ("DC461",)):
             return True
