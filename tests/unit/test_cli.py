@@ -310,6 +310,33 @@ def test_init(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (tmp_path / "FLUX.1-dev.yaml").read_text(encoding="utf-8") == text
 
 
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_init_writes_what_every_model_is_published_with(kind: str, cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcompile.cli.init.devices_here", lambda: (kind, 1, 400 * 2**30))
+    written = {}
+    for model in known_models():
+        name = f"{model.partition('/')[2]}.yaml"
+        done = cli("init", "--model", model, "--output", name)
+        if load_model(model).pictures:
+            assert done.code == 2
+            continue
+        assert done.code == 0, done.err
+        checked = cli("check", "--format", "json", name)
+        codes = {finding["code"] for finding in json.loads(checked.out) if finding["severity"] != "advice"}
+        # What is said of the whole machine, or of a part in another repository, is no matter here.
+        assert not codes & {"DC306", "DC308", "DC309", "DC420", "DC604", "DC608"}, (model, checked.out)
+        run = yaml.safe_load(Path(name).read_text(encoding="utf-8"))["run"]
+        written[model] = (run["steps"], run.get("guidance"), run.get("true_cfg"))
+    assert written["black-forest-labs/FLUX.1-schnell"] == (4, 0, None)
+    assert written["black-forest-labs/FLUX.1-dev"] == (50, 3.5, None)
+    assert written["black-forest-labs/FLUX.2-klein-9B"] == (4, None, None)
+    assert written["Tongyi-MAI/Z-Image-Turbo"] == (9, 0, None)
+    assert written["Qwen/Qwen-Image"] == (50, None, 4)
+    assert written["Wan-AI/Wan2.2-T2V-A14B-Diffusers"] == (40, 4, None)
+    assert written["stabilityai/stable-diffusion-3.5-medium"] == (40, 4.5, None)
+    assert written["stabilityai/stable-diffusion-xl-base-1.0"] == (50, 5, None)
+
+
 def test_init_names_the_schema_where_there_is_one(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dcompile.cli.init.devices_here", lambda: ("cpu", 1, 0))
     model = "black-forest-labs/FLUX.1-dev"

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from dcompile.facts.errors import FactsError
 from dcompile.facts.folder import facts_of_folder
 from dcompile.facts.grouping import group_parameters, stacked_blocks
 from dcompile.facts.registry import HARDWARE, MODELS, PACKAGE, known_hardware, known_models, load_hardware, load_model
+from dcompile.layout.clips import frames_per_second
 from dcompile.layout.shard import count_parameters
 
 WAN_I2V = "Wan-AI/Wan2.1-I2V-14B-720P-Diffusers"
@@ -155,6 +157,51 @@ def test_call_arguments_and_defaults() -> None:
     assert flux.defaults["steps"] == flux.call_args["num_inference_steps"] == 28
     wan = load_model("Wan-AI/Wan2.1-T2V-1.3B-Diffusers")
     assert [wan.defaults[key] for key in ("height", "width", "frames")] == [480, 832, 81]
+
+
+def test_what_models_are_published_with_has_a_source() -> None:
+    names = {"steps", "least_steps", "guidance", "true_cfg", "guidance_scale_2", "height", "width", "frames", "fps"}
+    for model in known_models():
+        facts = load_model(model)
+        assert set(facts.advised) <= {*names, "distilled", "source"}
+        assert bool(facts.advised) == bool(facts.advised.get("source")), model
+        own = {key: value for key, value in facts.advised.items() if key in facts.defaults}
+        assert not own or own != {key: facts.defaults[key] for key in own} or len(facts.advised) > len(own) + 1, model
+        assert not facts.advised.get("distilled") or facts.advised["least_steps"] <= facts.advised["steps"] < 10
+        assert "guidance_scale_2" not in facts.advised or "boundary_ratio" in facts.pipeline_config
+
+
+@pytest.mark.parametrize(
+    ("model", "fps"),
+    [
+        ("Wan-AI/Wan2.1-T2V-1.3B-Diffusers", 16),
+        ("Wan-AI/Wan2.2-T2V-A14B-Diffusers", 16),
+        ("Wan-AI/Wan2.2-TI2V-5B-Diffusers", 24),
+        ("Wan-AI/Wan2.2-Animate-14B-Diffusers", 30),
+        ("Lightricks/LTX-Video", 25),
+        ("Lightricks/LTX-2", 24),
+        ("zai-org/CogVideoX-5b", 8),
+        ("hunyuanvideo-community/HunyuanVideo", 24),
+        ("genmo/mochi-1-preview", 30),
+        ("kandinskylab/Kandinsky-5.0-T2V-Lite-sft-5s-Diffusers", 24),
+        ("BestWishYsh/Helios-Base", 24),
+        ("nvidia/ChronoEdit-14B-Diffusers", 16),
+    ],
+)
+def test_clips_are_played_as_their_models_make_them(model: str, fps: int) -> None:
+    assert frames_per_second(load_model(model), {})[0] == fps
+
+
+def test_every_model_of_clips_says_how_they_are_played() -> None:
+    for model in map(load_model, known_models()):
+        if model.tokens["frames"] or "num_frames" in model.call_args:
+            assert frames_per_second(model, {})[1] != frames_per_second(replace(model, advised={}, defaults={}), {})[1]
+
+
+def test_a_rate_that_the_call_is_told_is_the_rate_of_the_file() -> None:
+    assert frames_per_second(load_model("Lightricks/LTX-Video"), {"frame_rate": 30})[0] == 30
+    assert frames_per_second(load_model("Lightricks/LTX-Video"), {"frame_rate": "fast"})[0] == 25
+    assert frames_per_second(load_model("zai-org/CogVideoX-2b"), {"frame_rate": 30})[0] == 8
 
 
 def test_hardware_table() -> None:

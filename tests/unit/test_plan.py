@@ -265,6 +265,20 @@ def test_the_plan_schema_refuses_what_it_does_not_know() -> None:
             jsonschema.Draft202012Validator(plan_schema()).validate(json.loads(json.dumps({**plan, **change})))
 
 
+def test_a_clip_has_its_models_frames_a_second_unless_the_recipe_says_otherwise(tmp_path: Path) -> None:
+    text = "version: 1\nmodel: {id: Wan-AI/Wan2.2-TI2V-5B-Diffusers}\ndevices: {gpu: h200-sxm}\n"
+    text += "run: {prompts: [a fox], frames: 17}\n"
+    (tmp_path / "r.yaml").write_text(text, encoding="utf-8")
+    left_open = plan_of(compile_recipe(tmp_path / "r.yaml"))
+    assert left_open["program"]["output"]["fps"] == 24
+    because = {item["what"]: (item["chosen"], item["because"]) for item in left_open["decisions"]}
+    assert because["output.fps"] == ("24", "what Wan-AI/Wan2.2-TI2V-5B-Diffusers is published with")
+    given = plan_of(compile_recipe(tmp_path / "r.yaml", ["output.fps=12"]))
+    assert given["program"]["output"]["fps"] == 12
+    assert "output.fps" not in {item["what"] for item in given["decisions"]}
+    assert flux(tmp_path)["program"]["output"]["fps"] is None
+
+
 def test_what_is_left_open_is_a_decision(tmp_path: Path) -> None:
     text = FLUX.replace(", dtype: bfloat16", "").replace(", height: 1024, width: 1024", "")
     decisions = {decision["what"]: decision for decision in flux(tmp_path, text=text)["decisions"]}

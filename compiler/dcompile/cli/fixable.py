@@ -149,6 +149,7 @@ NOT_FIXED: dict[str, str] = {
     "DC605": _WHOLE,
     "DC606": "the copy has to be made first",
     "DC607": _OTHER_JOB,
+    "DC608": "any number of steps near the one that is named will do",
 }
 """Why there is no one right edit."""
 

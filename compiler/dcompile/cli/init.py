@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from dcompile.core.meant import nearest
 from dcompile.core.units import GIB, format_bytes
 from dcompile.facts import registry
+from dcompile.facts.guidance import guidance_of
+from dcompile.facts.types import ModelFacts
 
 TEXT = """{modeline}# {purpose}
 # dcompile run {file}
@@ -23,7 +27,7 @@ run:
   height: {height}
   width: {width}
 {frames}  steps: {steps}
-  seed: 42
+{guidance}  seed: 42
 output:
   dir: out
 """
@@ -91,22 +95,37 @@ def recipe_text(model_id: str, folder: Path) -> tuple[str, str, str]:
     else:
         devices = f"  kind: {kind}\n  per_node: 1\n  memory: {memory_bytes // GIB}GiB"
         machine = f"{count} {kind} device(s) of {format_bytes(memory_bytes)}; it uses one"
-    frames = facts.defaults.get("frames") if facts.tokens.get("frames") else None
+    usual = {**facts.defaults, **facts.advised}
+    frames = usual.get("frames") if facts.tokens.get("frames") else None
     schema = schema_beside(folder)
     text = TEXT.format(
         modeline=f"# yaml-language-server: $schema={schema}\n" if schema else "",
-        purpose=f"{model_id} with its own defaults",
+        purpose=f"{model_id} with the settings that it is published with",
         file="this file",
         model=model_id,
         dtype=dtype,
         devices=devices,
-        height=facts.defaults.get("height") or 1024,
-        width=facts.defaults.get("width") or 1024,
-        steps=facts.defaults.get("steps") or 28,
+        height=usual.get("height") or 1024,
+        width=usual.get("width") or 1024,
+        steps=usual.get("steps") or 28,
+        guidance=_guidance_lines(facts, usual),
         frames=f"  frames: {frames}\n" if frames else "",
     )
-    said = f"this machine has {machine}; size and steps are the model's own defaults"
+    said = f"this machine has {machine}; size, steps and guidance are those that the model is published with"
     if not schema:
         said += "\n  for completion in an editor: dcompile schema > recipe.schema.json beside it, and as its first line"
         said += "\n  # yaml-language-server: $schema=recipe.schema.json"
     return text, said, ""
+
+
+def _guidance_lines(facts: ModelFacts, usual: Mapping[str, Any]) -> str:
+    """The keys of `run` for the guidance that a model is published with; none where it takes no guidance."""
+    guidance = guidance_of(facts)
+    lines = ""
+    if usual.get("guidance") is not None and not (guidance.ignores_guidance and usual["guidance"] > 0):
+        lines += f"  guidance: {usual['guidance']:g}\n"
+    if guidance.branches == "true_cfg_scale" and (usual.get("true_cfg") or 0) > guidance.above:
+        lines += f"  true_cfg: {usual['true_cfg']:g}\n"
+    if "guidance_scale_2" in facts.advised:
+        lines += f"  args: {{guidance_scale_2: {facts.advised['guidance_scale_2']:g}}}\n"
+    return lines

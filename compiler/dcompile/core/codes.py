@@ -100,4 +100,5 @@ ADVICE: dict[str, str] = {
     "DC605": "unequal-devices",
     "DC606": "weights-over-network",
     "DC607": "sound-not-written",
+    "DC608": "not-as-distilled",
 }

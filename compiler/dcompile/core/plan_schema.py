@@ -212,6 +212,6 @@ def program_schema() -> dict[str, Any]:
                 },
                 optional=("images",),
             ),
-            "output": closed({"dir": TEXT, "name": TEXT, "format": TEXT, "fps": {"type": ["integer", "null"]}}),
+            "output": closed({"dir": TEXT, "name": TEXT, "format": TEXT, "fps": {"type": ["number", "null"]}}),
         }
     )

@@ -110,6 +110,7 @@ class _File(_Part):
     pictures: Annotated[tuple[Identifier, ...], Field(max_length=50)] = ()
     call_args: Annotated[dict[Identifier, Any], Field(max_length=200)]
     defaults: dict[Text, int | float | None]
+    advised: Annotated[dict[Text, bool | int | float | Text], Field(max_length=20)] = {}
     pipeline_config: dict[Text, Any] = {}
     diffusers: Annotated[str, Field(pattern="^[A-Za-z0-9_.+-]*$", max_length=40)]
     source: Annotated[str, Field(max_length=2_000)]

@@ -179,6 +179,7 @@ def describe_model(
         "pictures": pipeline["pictures"],
         "call_args": pipeline["call_args"],
         "defaults": defaults_of(pipeline, decoded),
+        "advised": model.get("advised", {}),
         "pipeline_config": model.get("pipeline_config", {}),
         "diffusers": diffusers.__version__,
         "source": f"{model['source']}; shapes from the classes of diffusers {diffusers.__version__} and "

@@ -122,8 +122,15 @@ def describe_pipelines() -> dict[str, Any]:
             **failing_args(cls),
             "call_args": call_args(cls),
         }
-        pipelines[name] = {**family, **_from_source(cls), **own}
+        pipelines[name] = {**family, **_from_source(cls), "fps": example_fps(cls), **own}
     return pipelines
+
+
+def example_fps(cls: Any) -> int | None:
+    """The frames a second at which the class's documented example writes a clip; None where it says no number."""
+    example = vars(sys.modules[cls.__module__]).get("EXAMPLE_DOC_STRING", "")
+    found = re.search(r"\bfps=(\d+)", example)
+    return int(found[1]) if found else None
 
 
 def adapted_components(cls: Any) -> list[str]:

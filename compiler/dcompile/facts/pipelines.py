@@ -26,6 +26,7 @@ UNKNOWN_PIPELINE: dict[str, Any] = {
     "pictures": [],
     "default_size": None,
     "default_frames": None,
+    "fps": None,
     "adapters": None,
     "no_plain_value": [],
     "call_args": {},
@@ -115,6 +116,7 @@ def defaults_of(pipeline: Mapping[str, Any], components: Mapping[str, ComponentF
         "frames": call.get("num_frames") or pipeline["default_frames"] or whole(config.get("sample_frames"), 1),
         "steps": call.get("num_inference_steps"),
         "guidance": call.get("guidance_scale"),
+        "fps": call.get("frame_rate") or pipeline["fps"],
     }
     if "true_cfg_scale" in call:
         defaults["true_cfg"] = call["true_cfg_scale"]

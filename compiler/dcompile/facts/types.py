@@ -119,7 +119,11 @@ class ModelFacts:
             `layout/tokens.py`.
         pictures: arguments of the call, pictures or videos, that it cannot do without.
         call_args: names of the pipeline's `__call__` arguments with their defaults (None where there is none).
-        defaults: what a call uses when it is not told: `height`, `width`, `frames`, `steps`, `guidance`, `true_cfg`.
+        defaults: what a call uses when it is not told: `height`, `width`, `frames`, `steps`, `guidance`, `true_cfg`;
+            and `fps`, the frames a second of the pipeline's own example, None for pictures.
+        advised: what the model is published to be run with where that is not the pipeline's default, by the same names
+            and by arguments of the call, with its `source`; `distilled` is true of a model that was made for few steps
+            and one branch, and `least_steps` are the fewest that it is said to need.
         source: where the facts come from.
         pipeline_config: the pipeline's own settings in `model_index.json`, such as `boundary_ratio`.
     """
@@ -139,6 +143,7 @@ class ModelFacts:
     guidance: dict[str, Any] = field(default_factory=lambda: {"embedded": False, "branches": None})
     conditions: dict[str, Any] | None = None
     pictures: tuple[str, ...] = ()
+    advised: dict[str, Any] = field(default_factory=dict)
 
     def requires(self, own: Mapping[str, str]) -> dict[str, str]:
         """The versions that a verdict goes by: those that the facts are of, then what a recipe says itself."""

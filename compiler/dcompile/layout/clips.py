@@ -15,6 +15,8 @@ from typing import Any, TypeGuard
 from dcompile.facts.types import ModelFacts
 from dcompile.layout.tokens import grid, image_tokens, made_frames
 
+FALLBACK_FPS = 16
+"""Frames a second of a clip where nothing is known of its pipeline."""
 EDIT_FRAMES = 5
 """What ChronoEdit makes where it does not reason over time, whatever the call asks for: two latent frames."""
 
@@ -52,6 +54,22 @@ def chunk_of(model: ModelFacts, args: Mapping[str, Any]) -> Chunk | None:
     long, mid, short = sorted(sizes if fits and sizes else own["history_sizes"], reverse=True)
     # Where the first frame is not kept, one more of the last ones is there in its place.
     return Chunk(frames if is_count(frames) else own["num_latent_frames_per_chunk"], (long, mid, short + 1))
+
+
+def frames_per_second(model: ModelFacts, args: Mapping[str, Any]) -> tuple[float, str]:
+    """At how many frames a second a model's clip is played, and who says so.
+
+    A pipeline that is told the rate (`frame_rate`, LTX) makes the clip for it; for others it is what the model's
+    authors write, else the example of the pipeline's class.
+    """
+    told = args.get("frame_rate") if "frame_rate" in model.call_args else None
+    if isinstance(told, (int, float)) and not isinstance(told, bool) and told > 0:
+        return told, "the `frame_rate` of the call"
+    if "fps" in model.advised:
+        return model.advised["fps"], f"what {model.id} is published with"
+    if model.defaults.get("fps"):
+        return model.defaults["fps"], f"what {model.pipeline}'s own example writes"
+    return FALLBACK_FPS, f"nothing says at how many {model.pipeline}'s clips are to be played"
 
 
 def is_count(value: object) -> TypeGuard[int]:

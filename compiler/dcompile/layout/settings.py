@@ -34,7 +34,7 @@ class Settings:
     run: fewer where the pipeline starts from a picture, more where it makes a clip in chunks. `picture_sizes` are
     height and width of the input pictures, `reference_tokens` what they add to the sequence, and `seen_tokens` what
     they add to the text (`text_tokens` has them). `sequences` are the lengths of image or video tokens that a denoiser
-    sees, with those of reference pictures, the longest first.
+    sees, with those of reference pictures, the longest first. `fps` are the frames a second of a clip's file.
     """
 
     height_px: int
@@ -50,6 +50,7 @@ class Settings:
     picture_sizes: tuple[tuple[int, int], ...] = ()
     reference_tokens: int = 0
     seen_tokens: int = 0
+    fps: float | None = None
     chosen: tuple[tuple[str, int, str], ...] = ()
 
     @property
@@ -106,6 +107,7 @@ def settings_of(recipe: Recipe, facts: Facts) -> Settings:
         picture_sizes=sizes,
         reference_tokens=references,
         seen_tokens=seen,
+        fps=recipe.output.fps or (None if made is None else clips.frames_per_second(model, run.args)[0]),
         chosen=tuple(chosen),
     )
 

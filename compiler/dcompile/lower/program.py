@@ -57,7 +57,7 @@ def lower(plan: Plan) -> Program:
             if component is None and name in facts.model.components
         },
         "run": _run(plan),
-        "output": _output(recipe, subject.settings.frames is not None),
+        "output": _output(plan),
     }
 
 
@@ -204,7 +204,8 @@ def _run(plan: Plan) -> dict[str, Any]:
     return {"rows": rows, **batch, "shares": [list(share) for share in plan.shares], "call": call}
 
 
-def _output(recipe: Recipe, is_video: bool) -> dict[str, Any]:
-    output = recipe.output
-    default = "mp4" if is_video else "png"
-    return {"dir": output.dir, "name": output.name, "format": output.format or default, "fps": output.fps}
+def _output(plan: Plan) -> dict[str, Any]:
+    subject = plan.checked.subject
+    output = subject.recipe.output
+    default = "png" if subject.settings.frames is None else "mp4"
+    return {"dir": output.dir, "name": output.name, "format": output.format or default, "fps": subject.settings.fps}

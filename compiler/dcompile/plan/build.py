@@ -6,6 +6,7 @@ from dcompile.estimate.job import estimate
 from dcompile.estimate.traffic import step_traffic, step_transfers
 from dcompile.facts.types import ComponentFacts
 from dcompile.layout.attention import attention_use, has_choice, legal_backends
+from dcompile.layout.clips import frames_per_second
 from dcompile.layout.placement import Placement
 from dcompile.layout.settings import component_dtype, recipe_of_row, settings_of
 from dcompile.layout.shard import count_parameters
@@ -135,6 +136,9 @@ def build_plan(checked: CheckedRecipe, written: Recipe, chosen: tuple[Decision, 
         size = f"{shape.width_px}x{shape.height_px}" + (f", {shape.frames} frames" if shape.frames else "")
         because = "of all rows the one with the largest activations, which the devices are judged by"
         decisions.append(Decision("devices.activation_bytes", f"picture {largest.row}: {size}", because))
+    if recipe.output.fps is None and subject.settings.fps is not None:
+        fps, because_fps = frames_per_second(facts.model, recipe.run.args)
+        decisions.append(Decision("output.fps", f"{fps:g}", because_fps))
     if recipe.run.seed is None and recipe.run.seeds is None:
         decisions.append(Decision("run.seed", "0", "the recipe has none, and ranks must draw the same noise"))
     return Plan(

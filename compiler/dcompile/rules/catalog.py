@@ -8,6 +8,7 @@ from dcompile.core.diagnostics import Diagnostic, bounded
 from dcompile.rules.advice import (
     guidance_without_effect,
     more_replicas_than_pictures,
+    not_as_distilled,
     one_expert_split,
     sound_not_written,
     tensor_over_slow_link,
@@ -159,6 +160,7 @@ RULES: tuple[Rule, ...] = (
     unusable_measurement.RULE,
     weights_over_network.RULE,
     sound_not_written.RULE,
+    not_as_distilled.RULE,
     decode_in_torch_29.RULE,
 )
 
@@ -200,6 +202,7 @@ JOB_RULES: tuple[Rule, ...] = (
     unknown_linear_layers.RULE,
     guidance_without_effect.RULE,
     sound_not_written.RULE,
+    not_as_distilled.RULE,
     decode_in_torch_29.RULE,
 )
 """Rules that find the same under any plan: a search for a plan asks them once."""

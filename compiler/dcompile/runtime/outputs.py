@@ -230,7 +230,7 @@ def _write_picture(path: Path, image: Any, file_format: str, metadata: dict[str,
         image.save(file, format=_PIL_FORMATS[file_format], **options)
 
 
-def _write_video(path: Path, frames: Any, fps: int | None) -> None:
+def _write_video(path: Path, frames: Any, fps: float) -> None:
     try:
         import imageio_ffmpeg
     except ImportError as error:
@@ -242,7 +242,7 @@ def _write_video(path: Path, frames: Any, fps: int | None) -> None:
         pictures = [(picture.clip(0, 1) * 255).round().astype(np.uint8) for picture in pictures]
     height, width = pictures[0].shape[:2]
     writer = imageio_ffmpeg.write_frames(
-        str(path), (width, height), fps=fps or 16, macro_block_size=2, codec="libx264", quality=8,
+        str(path), (width, height), fps=fps, macro_block_size=2, codec="libx264", quality=8,
         output_params=["-f", "mp4"],
     )  # fmt: skip
     writer.send(None)

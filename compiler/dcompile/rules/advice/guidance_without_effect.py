@@ -26,10 +26,12 @@ from dcompile.rules.rule import Rule, Subject, warning
 def check(subject: Subject) -> Iterator[Diagnostic]:
     run, rows = subject.recipe.run, subject.facts.rows
     negative = [row for row in rows if row.negative_prompt]
-    guided = run.guidance is not None or any("guidance" in row.args for row in rows)
+    model = subject.facts.model
+    asked = [run.guidance, *(row.args.get("guidance") for row in rows)]
+    # What a model is published with may stand there, also where it has no effect.
+    guided = any(value is not None and value != model.advised.get("guidance") for value in asked)
     if not guided and not negative:
         return
-    model = subject.facts.model
     guidance = guidance_of(model)
     if guided and guidance.ignores_guidance:
         class_name = model.components[model.denoisers[0]].class_name
@@ -38,16 +40,16 @@ def check(subject: Subject) -> Iterator[Diagnostic]:
         hint = "use `true_cfg`, or leave it out" if guidance.branches is not None else "leave it out"
         fix = Remove() if hint == "leave it out" and where[-1] == "guidance" else None
         yield warning("DC604", message, hint, where, fix=fix)
-    off = next((row for row in negative if _scale(subject, row, guidance) <= guidance.above), None)
+    off = next((row for row in negative if scale_of(subject, row, guidance) <= guidance.above), None)
     if off is not None and guidance.branches is not None and guidance.takes_negative:
         of_row = "" if run.negative_prompt is not None else f" of picture {off.index}"
         key = "true_cfg" if guidance.branches == "true_cfg_scale" or run.guidance is None else "guidance"
-        message = f"the negative prompt{of_row} has no effect: `{key}` is {_scale(subject, off, guidance):g}"
+        message = f"the negative prompt{of_row} has no effect: `{key}` is {scale_of(subject, off, guidance):g}"
         where = ("run", "negative_prompt") if run.negative_prompt is not None else ("run", "prompts")
         yield warning("DC604", message, f"set `{key}` above {guidance.above:g}, such as 4.0", where)
 
 
-def _scale(subject: Subject, row: Row, guidance: Guidance) -> float:
+def scale_of(subject: Subject, row: Row, guidance: Guidance) -> float:
     """What the two branches are scaled by for a row: its own columns first, then `run.args`, then the keys of `run`."""
     run = subject.recipe.run
     key = "true_cfg" if guidance.branches == "true_cfg_scale" else "guidance"
