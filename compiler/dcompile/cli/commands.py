@@ -9,13 +9,16 @@ import re
 import shlex
 import shutil
 import sys
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 from dcompile.cli import render
 from dcompile.core.diagnostics import Diagnostic, Severity, dotted
 from dcompile.core.units import format_bytes
 from dcompile.driver import Compiled, compile_recipe
 from dcompile.facts.resolve import BROKEN_WEIGHTS
+from dcompile.recipe.model import Recipe
 from dcompile.source.files import read_text
 
 
@@ -106,10 +109,11 @@ def compile_or_report(options: argparse.Namespace) -> Compiled | None:
     return compiled if compiled.is_valid else None
 
 
-def _write(compiled: Compiled) -> Path | None:
+def _write(options: argparse.Namespace, compiled: Compiled) -> Path | None:
     from dcompile.emit.bundle import bundle_folder, write_bundle
 
-    render.report(compiled)
+    if options.format == "text" or options.command == "run":
+        render.report(compiled)
     if not compiled.is_valid or compiled.plan_json is None or compiled.bundle is None:
         return None
     return write_bundle(compiled.bundle, bundle_folder(compiled.plan_json))
@@ -117,17 +121,27 @@ def _write(compiled: Compiled) -> Path | None:
 
 def compile_(options: argparse.Namespace) -> int:
     """`dcompile RECIPE`: write the bundle and print what lies on each device; `--check` asks whether it is current."""
+    from dcompile.cli import results
     from dcompile.cli.summary import summary_lines
 
+    is_json = options.format == "json"
+    compiled = _compile(options, options.recipe)
     if options.check:
         from dcompile.cli.diff import check_bundle
 
-        current = compile_or_report(options)
-        return 1 if current is None else check_bundle(current)
-    compiled = _compile(options, options.recipe)
-    path = _write(compiled)
-    if path is None or compiled.plan_json is None:
+        if not is_json:
+            render.report(compiled)
+        if compiled.is_valid:
+            return check_bundle(compiled, is_json)
+    path = None if options.check else _write(options, compiled)
+    if path is None or compiled.plan_json is None or compiled.bundle is None:
+        if is_json:
+            results.print_result(compiled, {"status": "wrong"})
         return 1
+    if is_json:
+        result = {"status": "written", **results.of_bundle(compiled.bundle, path.parent)}
+        results.print_result(compiled, result)
+        return 0
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
     print("\n".join(summary_lines(compiled.plan_json, width, render.wants_colour(sys.stdout))))
     print(f"  written: {path.parent}/")
@@ -136,42 +150,61 @@ def compile_(options: argparse.Namespace) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """`dcompile run RECIPE`: compile, then start the ranks."""
-    from dcompile.cli import environment
+    from dcompile.cli import results
 
     compiled = _compile(options, options.recipe)
-    path = _write(compiled)
+    path = _write(options, compiled)
     if path is None or compiled.plan_json is None or compiled.recipe is None:
+        if options.format == "json":
+            results.print_result(compiled, {"status": "wrong"})
         is_broken = {item.code for item in compiled.diagnostics if item.severity is Severity.ERROR} == {BROKEN_WEIGHTS}
         return 4 if is_broken else 1
-    missing = environment.missing_packages(compiled.plan_json)
-    if missing:
-        print(f"dcompile: running needs more packages: pip install {shlex.join(missing)}", file=sys.stderr)
+    refusal = _refusal(options, compiled.plan_json, compiled.recipe)
+    if refusal is not None:
+        print(f"dcompile: {refusal}", file=sys.stderr)
+        if options.format == "json":
+            result = {"status": "refused", "plan": str(path), "error": {"rank": None, "message": refusal}}
+            results.print_result(compiled, result)
         return 2
-    if compiled.recipe.model.trust_remote_code and not options.trust_remote_code:
-        message = "the recipe asks for code from the model's repository: confirm it with --trust-remote-code"
-        print(f"dcompile: {message}", file=sys.stderr)
-        return 2
-    for name, wanted, here in environment.other_versions(compiled.plan_json["requires"]):
-        print(f"dcompile: the plan is for {name} {wanted}, and {here} is installed", file=sys.stderr)
-        return 2
-    crowd = environment.too_many_processes(compiled.plan_json)
-    if crowd is not None:
-        print(f"dcompile: {crowd}", file=sys.stderr)
-        return 2
-    from dcompile.runtime.launch import run_plan
+    from dcompile.runtime.launch import perform
 
     root = Path(options.recipe).resolve().parent
-    return run_plan(path, root, overwrite=options.overwrite, progress=options.progress, traceback=options.traceback)
+    # What libraries print is no result.
+    with redirect_stdout(sys.stderr) if options.format == "json" else nullcontext():
+        outcome = perform(
+            path, root, overwrite=options.overwrite, progress=options.progress, traceback=options.traceback
+        )
+    if options.format == "json" and outcome.rank in (None, 0):  # of a launcher's ranks one speaks
+        results.print_result(compiled, results.of_run(compiled.plan_json, path, outcome))
+    return outcome.end()
+
+
+def _refusal(options: argparse.Namespace, plan: dict[str, Any], recipe: Recipe) -> str | None:
+    """Why a plan cannot be run here; None where it can."""
+    from dcompile.cli import environment
+
+    if missing := environment.missing_packages(plan):
+        return f"running needs more packages: pip install {shlex.join(missing)}"
+    if recipe.model.trust_remote_code and not options.trust_remote_code:
+        return "the recipe asks for code from the model's repository: confirm it with --trust-remote-code"
+    for name, wanted, here in environment.other_versions(plan["requires"]):
+        return f"the plan is for {name} {wanted}, and {here} is installed"
+    return environment.too_many_processes(plan)
 
 
 def config(options: argparse.Namespace) -> int:
     """`dcompile config RECIPE`: the recipe in full; `--origins` says where each value comes from."""
     import yaml
 
+    from dcompile.cli import results
     from dcompile.recipe.canonical import canonical
     from dcompile.source.document import items
 
     compiled = _compile(options, options.recipe)
+    if options.format == "json":
+        is_read = compiled.recipe is not None and compiled.document is not None
+        results.print_result(compiled, results.of_config(compiled) if is_read else {"recipe": None, "origins": {}})
+        return 0 if is_read else 1
     if compiled.recipe is None or compiled.document is None:
         render.report(compiled)
         return 1

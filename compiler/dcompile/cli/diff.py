@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dcompile.cli import render
+from dcompile.cli.results import print_result
 from dcompile.core.safe_text import say
 from dcompile.core.units import format_bytes, format_seconds
 from dcompile.driver import Compiled, compile_recipe
@@ -81,7 +82,7 @@ def _plan_of(file: str, roots: list[str]) -> dict[str, Any] | int:
     return as_written(compiled.plan_json) if compiled.is_valid and compiled.plan_json is not None else 1
 
 
-def check_bundle(compiled: Compiled) -> int:
+def check_bundle(compiled: Compiled, is_json: bool) -> int:
     """`dcompile RECIPE --check`: 0 where the written bundle is the one that compiling would write, else 3."""
     from dcompile.emit.bundle import bundle_folder, stale_files
 
@@ -89,6 +90,10 @@ def check_bundle(compiled: Compiled) -> int:
     assert compiled.bundle is not None
     folder = bundle_folder(compiled.plan_json)
     missing, differ = stale_files(compiled.bundle, folder)
+    if is_json:
+        status = "out of date" if missing or differ else "current"
+        print_result(compiled, {"status": status, "folder": str(folder), "missing": missing, "differ": differ})
+        return DIFFERENT if missing or differ else 0
     if not missing and not differ:
         print(f"{folder}/ is current")
         return 0

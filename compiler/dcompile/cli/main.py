@@ -43,15 +43,21 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"dcompile {__version__}")
     sub = top.add_subparsers(dest="command", required=True, metavar="COMMAND | RECIPE")
 
-    def command(name: str, text: str, *, recipe: bool = False) -> argparse.ArgumentParser:
+    def command(name: str, text: str, *, recipe: bool = False, result: str = "") -> argparse.ArgumentParser:
         made = sub.add_parser(name, help=text, description=text)
         made.add_argument("--traceback", action="store_true", help="show the traceback of a failure")
         if recipe:
             made.add_argument("recipe", metavar="RECIPE")
+            made.add_argument("--format", choices=("text", "json"), default="text", help=f"json: {result}")
             _overrides(made)
         return made
 
-    compile_ = command("compile", "check, plan and lower a recipe; write build/<name>/", recipe=True)
+    compile_ = command(
+        "compile",
+        "check, plan and lower a recipe; write build/<name>/",
+        recipe=True,
+        result="findings, what was planned, and the files, as one object",
+    )
     compile_.add_argument(
         "--check", action="store_true", help="write nothing; exit 3 where build/<name>/ is not current"
     )
@@ -63,11 +69,21 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument("--strict", action="store_true", help="warnings are errors")
     check.add_argument("--skip-foreign", action="store_true", help="skip files that are no recipes (for the hook)")
     _overrides(check)
-    run = command("run", "compile a recipe and run it here", recipe=True)
+    run = command(
+        "run",
+        "compile a recipe and run it here",
+        recipe=True,
+        result="findings, what was made and where, as one object at the end",
+    )
     run.add_argument("--overwrite", action="store_true", help="make pictures again that are complete")
     run.add_argument("--progress", choices=("auto", "bar", "plain", "none"), default="auto")
     run.add_argument("--trust-remote-code", action="store_true", help="confirm a recipe's `trust_remote_code`")
-    config = command("config", "print the recipe in full, with defaults", recipe=True)
+    config = command(
+        "config",
+        "print the recipe in full, with defaults",
+        recipe=True,
+        result="findings, the recipe, and where each value comes from, as one object",
+    )
     config.add_argument("--origins", action="store_true", help="say where each value comes from")
     schema = command("schema", "print a JSON Schema")
     schema.add_argument("which", nargs="?", choices=("recipe", "plan"), default="recipe")

@@ -54,7 +54,12 @@ def in_order(findings: Sequence[Finding]) -> list[Finding]:
 
 def as_json(findings: Sequence[Finding]) -> str:
     """One array of objects with the keys that other programs read."""
-    return json.dumps([_object(finding) for finding in in_order(findings)], indent=2, ensure_ascii=False)
+    return json.dumps(as_objects(findings), indent=2, ensure_ascii=False)
+
+
+def as_objects(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """The same as plain data."""
+    return [_object(finding) for finding in in_order(findings)]
 
 
 def _object(finding: Finding) -> dict[str, Any]:

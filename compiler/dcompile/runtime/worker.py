@@ -54,6 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.launcher is not None:
         _die_with(options.launcher)
+        os.dup2(sys.stderr.fileno(), 1)  # what libraries print is no result; those go to stdout
     try:
         _run(options)
     except Exception as error:
