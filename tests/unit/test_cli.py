@@ -376,9 +376,9 @@ def test_init_of_an_unknown_model(cli, tmp_path: Path) -> None:
 
 
 def test_an_option_that_a_command_does_not_take(cli) -> None:
-    done = cli("run", "recipe.yaml", "--format", "json")
+    done = cli("run", "recipe.yaml", "--origins")
     assert done.code == 2
-    assert done.err == "dcompile: `dcompile run` takes no `--format`; `dcompile run --help` says what it takes\n"
+    assert done.err == "dcompile: `dcompile run` takes no `--origins`; `dcompile run --help` says what it takes\n"
     assert cli("recipe.yaml", "more.yaml").err.startswith("dcompile: `dcompile` takes no `more.yaml`")
 
 
