@@ -23,7 +23,7 @@ from dcompile.facts.resolve import Facts, resolve
 from dcompile.plan.auto.bounds import asks_auto
 from dcompile.recipe.decode import decode
 from dcompile.recipe.model import Recipe
-from dcompile.rules.check import CheckedRecipe, check, errors_of_rules
+from dcompile.rules.check import CheckedRecipe, asked_of_job, check, errors_of_rules
 from dcompile.rules.model.needs_pictures import NEEDS_PICTURES
 from dcompile.rules.rule import subject_of
 from dcompile.source.document import Document
@@ -132,14 +132,17 @@ def compile_recipe(
         return Compiled(file, diagnostics + further_errors(document, diagnostics, root), document, recipe)
 
     ignored = Ignored(document)
+    asked: set[str] = set()
     if asks_auto(recipe):
         from dcompile.plan.auto.verdict import verdict
 
         checked, more = verdict(recipe, facts, ignored)
+        asked |= asked_of_job(more)
     else:
-        checked, more = check(subject_of(recipe, facts), ignored)
+        checked, more = check(subject_of(recipe, facts), ignored, asked=asked)
     if checked is None:
-        return Compiled(file, diagnostics + ignored.refused(more), document, recipe, facts)
+        diagnostics += ignored.refused(more) + ignored.unused(asked)
+        return Compiled(file, diagnostics, document, recipe, facts)
     diagnostics += more + ignored.unused()
     return Compiled(file, diagnostics, document, recipe, facts, checked)
 

@@ -56,7 +56,42 @@ def test_an_unused_comment_is_a_warning(tmp_path: Path) -> None:
     text = IDLE % ("  # dcompile: ignore DC408, DC603 -- both", RUN)
     assert found(tmp_path, text) == [("DC351", "warning", 3)]
     text = SMALL % ("# dcompile: ignore DC408 -- nothing to ignore below\n", "")
-    assert "DC351" not in [code for code, _, _ in found(tmp_path, text)]  # not every rule has run
+    assert "DC351" not in [code for code, _, _ in found(tmp_path, text)]  # DC408 is looked for where the job fits
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "is_asked"),
+    [
+        ("run: {prompts: [a], steps: 0x}", "DC604", False),  # text: no rule is asked
+        ("run: {prompts: [a], args: {nothing: 1}}", "DC604", True),
+        ("run: {prompts: [a], args: {nothing: 1}}", "DC603", True),
+        ("run: {prompts: [a], args: {nothing: 1}}", "DC408", False),  # asked where the rest is right
+        ("run: {prompts: [a], args: {nothing: 1}}", "DC503", False),
+        ("run: {prompts: [a], args: {nothing: 1}}", "DC309", False),  # asked again for the rows of a file
+        ("parallel: {tensor: 5}\nrun: {prompts: [a]}", "DC604", True),
+        ("parallel: {tensor: 5}\nrun: {prompts: [a]}", "DC603", False),  # about a plan that cannot be
+        ("parallel: auto\nrun: {prompts: [a], args: {nothing: 1}}", "DC604", True),
+        ("parallel: auto\nrun: {prompts: [a], args: {nothing: 1}}", "DC603", False),
+        ("parallel: {auto: {fixed: {tensor: 7}}}\nrun: {prompts: [a]}", "DC604", False),  # no plan was tried
+        ("components: {transformer: {quantize: {method: torchao, type: x}}}\nrun: {prompts: [a]}", "DC604", True),
+    ],
+)
+def test_an_unused_comment_is_told_beside_an_error_where_its_rule_was_asked(
+    error: str, code: str, is_asked: bool, tmp_path: Path
+) -> None:
+    text = "version: 1\nmodel: {id: black-forest-labs/FLUX.1-dev}\n"
+    text += f"devices: {{gpu: h100-sxm-80gb, per_node: 8}}  # dcompile: ignore {code} -- a reason\n{error}\n"
+    said = found(tmp_path, text)
+    assert "error" in [severity for _, severity, _ in said]
+    assert ("DC351" in [code for code, _, _ in said]) is is_asked, said
+
+
+def test_a_comment_that_is_of_use_is_not_told_beside_an_error(tmp_path: Path) -> None:
+    text = "version: 1\nmodel: {id: black-forest-labs/FLUX.1-schnell}\ndevices: {gpu: h100-sxm-80gb}\n"
+    text += (
+        "run:\n  prompts: [a]\n  args: {nothing: 1}\n  steps: 4\n  guidance: 3  # dcompile: ignore DC604 -- a habit\n"
+    )
+    assert [code for code, _, _ in found(tmp_path, text)] == ["DC306"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ cannot silence what is wrong in the text or shape (DC1xx, DC2xx), nor an error o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import replace
 
 from dcompile.core.codes import ADVICE, FACTS, MEMORY, PARALLEL
@@ -113,8 +113,12 @@ class Ignored:
             for item in found
         )
 
-    def unused(self) -> tuple[Diagnostic, ...]:
-        """A warning for every code of a comment that silenced nothing. To be asked after all rules have run."""
+    def unused(self, asked: Container[str] | None = None) -> tuple[Diagnostic, ...]:
+        """A warning for every code of a comment that silenced nothing. To be asked after the rules have run.
+
+        Args:
+            asked: where an error stands, the codes whose rules were really asked; all of them otherwise.
+        """
         return bounded(
             Diagnostic(
                 "DC351",
@@ -128,7 +132,7 @@ class Ignored:
             )
             for item in self.document.suppressions
             for code in item.codes
-            if (item, code) not in self.used
+            if (item, code) not in self.used and (asked is None or code in asked)
         )
 
 
