@@ -4,8 +4,9 @@
     >>> dcompile.check("recipes/quickstart.yaml")   # diagnostics
     >>> plan = dcompile.compile("recipes/quickstart.yaml")
     >>> pipeline = dcompile.load("recipes/quickstart.yaml")   # inside each rank
+    >>> dcompile.end()   # the last line of a script under torchrun
 
-The three functions are loaded when they are used, so that `import dcompile` costs nothing.
+The functions are loaded when they are used, so that `import dcompile` costs nothing.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ if TYPE_CHECKING:
     from dcompile.api import RecipeError as RecipeError
     from dcompile.api import check as check
     from dcompile.api import compile as compile
+    from dcompile.api import end as end
     from dcompile.api import load as load
 
 __version__ = "0.1.0"
-__all__ = ["RecipeError", "check", "compile", "load"]
+__all__ = ["RecipeError", "check", "compile", "end", "load"]
 
 
 def __getattr__(name: str) -> object:

@@ -1,11 +1,13 @@
-"""The Python interface: `check`, `compile` and `load`."""
+"""The Python interface: `check`, `compile`, `load` and `end`."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from dcompile.core.diagnostics import Diagnostic, Severity
+from dcompile.core.ending import end_rank
 from dcompile.driver import Compiled, compile_recipe
 from dcompile.plan.types import Plan
 
@@ -64,3 +66,19 @@ def load(path: str | Path) -> Any:
         from dcompile.runtime.load import open_pipeline
 
         return open_pipeline(document, Path(path).resolve().parent)
+
+
+def end(code: int = 0) -> NoReturn:
+    """Ends a script's process: leaves the job, and ends at once with what was printed, as `dcompile run` does.
+
+    To be the last line of a script under torchrun or srun. The interpreter's own end may meet a thread of the process
+    group, which aborts the process when all is done (`core/ending.py`); `destroy_process_group` does not end such
+    threads. Files that are still open are not written to their end, and no handler of `atexit` is called.
+
+    Args:
+        code: the exit code.
+    """
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_initialized():
+        distributed.destroy_process_group()
+    end_rank(code)

@@ -27,7 +27,7 @@ line = f"world {torch.distributed.get_world_size()} transformer on {pipeline.tra
 sys.stdout.write(line + chr(10))  # one write: the ranks share a pipe, and torchrun leaves it unbuffered
 if torch.distributed.get_rank() == 0:
     picture.save(sys.argv[2])
-torch.distributed.destroy_process_group()
+dcompile.end()
 """
 
 

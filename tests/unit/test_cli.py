@@ -447,3 +447,9 @@ def test_broken_weights_are_the_machines_fault_in_a_run(cli, pipeline_folder, tm
     assert (done.code, done.err.count("holds no weights")) == (4, 1)
     recipe.write_text("version: 1\nmodel: {path: model}\nrun: {prompts: [a fox], stps: 1}\n", encoding="utf-8")
     assert cli("run", recipe).code == 1
+
+
+def test_a_script_ends_at_once_with_what_it_printed(tmp_path: Path) -> None:
+    text = "import atexit, dcompile\natexit.register(print, 'too late')\nprint('done', end='')\ndcompile.end(3)\n"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "done", "")
