@@ -108,6 +108,16 @@ def test_one_that_is_not_complete_starts_the_ranks(harm: str, tmp_path: Path) ->
     assert todo_of(plan["program"], tmp_path).pending(folder, overwrite=True) == frozenset({0, 1})
 
 
+def test_a_folder_that_cannot_be_written_is_told_before_a_rank_starts(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out").write_text("a file", encoding="utf-8")
+    outcome = started(tiny.plan("no-such-folder", rows=2, out=tmp_path / "out"), tmp_path, tmp_path)
+    assert outcome.code == 4
+    said = f"dcompile: cannot write to the output folder `{tmp_path / 'out'}`: File exists\n"
+    assert capfd.readouterr().err == said
+
+
 SCRIPT = (
     "import sys\nfrom pathlib import Path\nfrom dcompile.runtime.launch import run_plan\n"
     "sys.exit(run_plan(Path(sys.argv[1]), Path(sys.argv[2]), progress='plain'))\n"

@@ -453,3 +453,25 @@ def test_a_script_ends_at_once_with_what_it_printed(tmp_path: Path) -> None:
     text = "import atexit, dcompile\natexit.register(print, 'too late')\nprint('done', end='')\ndcompile.end(3)\n"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (3, "done", "")
+
+
+def test_without_arguments_it_says_what_it_takes(cli) -> None:
+    done = cli()
+    assert (done.code, done.out) == (2, "")
+    assert "COMMAND | RECIPE" in done.err
+    assert "doctor" in done.err
+
+
+def test_options_may_stand_before_the_recipe(cli) -> None:
+    assert json.loads(cli("--format", "json", FLUX).out)["status"] == "written"
+    assert cli("--check", FLUX).code == 0
+    assert cli("--set", "run.seed=7", WARNS).code == 0
+    assert cli("--version").out.startswith("dcompile ")
+
+
+def test_what_cannot_be_explained(cli) -> None:
+    assert cli("explain", "nothing").err == "dcompile: `nothing` is neither a code, such as DC401, nor a recipe here\n"
+
+
+def test_init_knows_a_model_without_its_owner(cli) -> None:
+    assert "did you mean `black-forest-labs/FLUX.1-dev`?" in cli("init", "--model", "flux.1-dev").err

@@ -286,6 +286,9 @@ def explain(options: argparse.Namespace) -> int:
     if re.fullmatch(r"DC\d*", code) and not Path(options.what).exists():
         print(f"dcompile: there is no code {options.what}; codes look like DC401", file=sys.stderr)
         return 2
+    if not Path(options.what).exists():
+        print(f"dcompile: `{options.what}` is neither a code, such as DC401, nor a recipe here", file=sys.stderr)
+        return 2
     from dcompile.cli.explain import explain_lines, explanation
 
     compiled = _compile(options, options.what)

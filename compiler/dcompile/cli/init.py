@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dcompile.core.meant import nearest
+from dcompile.core.meant import nearest, of_some_owner
 from dcompile.core.units import GIB, format_bytes
 from dcompile.facts import registry
 from dcompile.facts.guidance import guidance_of
@@ -78,7 +78,7 @@ def recipe_text(model_id: str, folder: Path) -> tuple[str, str, str]:
     """
     known = registry.known_models()
     if model_id not in known:
-        near = nearest(model_id, known)
+        near = of_some_owner(model_id, known) or nearest(model_id, known)
         hint = f"did you mean `{near}`?" if near else "`dcompile models` lists them"
         if Path(model_id).is_dir():
             hint = "a folder is named in a recipe: `model: {path: ...}`"

@@ -148,7 +148,12 @@ def _function(command: str) -> Callable[[argparse.Namespace], int]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given and not given[0].startswith("-") and given[0] not in COMMANDS:
+    if not given:
+        parser().print_help(sys.stderr)
+        return 2
+    if given[0].startswith("-") and given[0] not in ("-h", "--help", "--version") and not set(given) & set(COMMANDS):
+        given.insert(0, "compile")  # options may stand before the recipe
+    if not given[0].startswith("-") and given[0] not in COMMANDS:
         if (near := _slip(given[0], COMMANDS)) is not None:
             print(f"dcompile: there is no command `{given[0]}`; did you mean `{near}`?", file=sys.stderr)
             return 2

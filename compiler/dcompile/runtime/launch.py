@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dcompile.core.ending import end_rank
-from dcompile.runtime import worker
+from dcompile.runtime import outputs, worker
 from dcompile.runtime.errors import EchoError, RankError, RunError, first_error, record
 from dcompile.runtime.job import surrounding_job
 from dcompile.runtime.made import Made, finish, left_in, say_complete
@@ -89,6 +89,7 @@ def perform(plan_path: Path, root: Path, *, overwrite: bool, progress: str, trac
         made = None if overwrite else _nothing_to_make(program, root, progress)
         if made is not None:
             return Outcome(0, time.monotonic() - started, made)
+        outputs.prepare(Path(program["output"]["dir"]))  # before the ranks have loaded their libraries in vain
     except (RunError, OSError, ValueError, KeyError) as error:
         return failed(record(None, 0, error), name_rank=False)
     if progress != "none":  # loading the libraries and the weights is silent for a while
