@@ -579,6 +579,15 @@ def test_blocks_beside_a_component_leave_room_for_its_peak(chosen: Chosen) -> No
     assert load.components["transformer"] < 2**30
 
 
+def test_the_denoiser_is_cut_where_the_largest_component_is_another(chosen: Chosen) -> None:
+    """Kandinsky 5 has the denoiser's activations for the fullest thing, and its encoder for the largest."""
+    run = "{prompts: [a fox], seed: 1, height: 2048, width: 2048, batch: 2}"
+    tiles = "components: {vae: {tiling: true}}"
+    video = "kandinskylab/Kandinsky-5.0-T2V-Lite-sft-5s-Diffusers"
+    compiled = chosen(video, "{gpu: rtx-a6000, per_node: 8}", run, "{auto: {forbid: [data]}}", tiles)
+    assert plan_of(compiled).startswith("device_map: {transformer: [0, 1,")
+
+
 @pytest.mark.parametrize("parallel", ["auto", "{auto: {fixed: {device_map: balanced}}}"])
 @pytest.mark.parametrize("devices", ["{gpu: l4, per_node: 8}", "{gpus: [l4, l40s, l4, rtx-4090]}"])
 def test_no_candidate_counts_a_device_that_it_leaves_empty(parallel: str, devices: str, chosen: Chosen) -> None:

@@ -299,9 +299,8 @@ def _placed(job: _Job, inner: int, data: int) -> Iterator[tuple[str, Split]]:
 
 
 def _cut(job: _Job, inner: int) -> Iterator[tuple[str, Split]]:
-    cuts = [(Parallel(device_map=cut), 0) for cut in _cuts(job, inner)]
-    if cuts:
-        yield "cut", cuts
+    for cut in _cuts(job, inner):
+        yield "cut", [(Parallel(device_map=cut), 0)]
 
 
 def _contexts(

@@ -177,20 +177,22 @@ class Judging:
     recipe: Recipe
     facts: Facts
     may_offload: bool
-    _placed: set[tuple[str, int]] = field(default_factory=set)
+    _placed: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def of(self, group: Group) -> Iterator[Judged]:
         """Of a group the first legal candidate, else the first; of one without room to spare, one that offloads too."""
         recipe, facts = self.recipe, self.facts
-        what = group[0].kind, group[0].data
-        if what in self._placed:
+        what, devices = (group[0].kind, group[0].data), group[0].devices
+        if self._placed.get(what, devices) < devices:
             return
         judged = [judge(recipe, facts, group[0])]
+        if group[0].kind == "cut" and not all(judged[0].subject.owned.held):
+            return  # a device would hold nothing: the same is a plan for fewer
         while judged[-1].checked is None and not judged[-1].is_too_large and len(judged) < len(group):
             judged.append(judge(recipe, facts, group[len(judged)]))
         best = next((one for one in judged if one.checked is not None or one.is_too_large), judged[0])
         if group[0].kind in PLACED and best.checked is not None and not best.warns and not is_mixed(facts):
-            self._placed.add(what)
+            self._placed.setdefault(what, devices)
         yield best
         is_tight = best.checked is not None and any(is_nearly_full(load) for load in best.subject.loads)
         lacks_room = best.is_too_large or is_tight
