@@ -453,9 +453,9 @@ def test_a_placement_that_fits_ends_the_search_for_more_devices(
     tried: list[Candidate] = []
     real = judging.judge
 
-    def count(recipe: Any, facts: Any, candidate: Candidate) -> Judged:
+    def count(recipe: Any, facts: Any, candidate: Candidate, *subject: Any) -> Judged:
         tried.append(candidate)
-        return real(recipe, facts, candidate)
+        return real(recipe, facts, candidate, *subject)
 
     monkeypatch.setattr(judging, "judge", count)
     compiled = chosen(FLUX, "{gpu: rtx-4090, per_node: 8}")

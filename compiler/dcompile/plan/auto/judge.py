@@ -97,9 +97,9 @@ def tried(recipe: Recipe, facts: Facts, candidate: Candidate) -> Subject:
     return subject_of(recipe.model_copy(update=changed), facts, is_candidate=True)
 
 
-def judge(recipe: Recipe, facts: Facts, candidate: Candidate) -> Judged:
-    """Judge one candidate."""
-    subject = tried(recipe, facts, candidate)
+def judge(recipe: Recipe, facts: Facts, candidate: Candidate, subject: Subject | None = None) -> Judged:
+    """Judge one candidate; `subject` is the job with its plan, where that is there already."""
+    subject = subject or tried(recipe, facts, candidate)
     loads = subject.loads
     fullest = tightest(loads) if all(load.room_bytes is not None for load in loads) else None
     # A plan that somebody names may need the margin of the estimate, with a warning; one that is chosen may not.
@@ -185,9 +185,10 @@ class Judging:
         what, devices = (group[0].kind, group[0].data), group[0].devices
         if self._placed.get(what, devices) < devices:
             return
-        judged = [judge(recipe, facts, group[0])]
-        if group[0].kind == "cut" and not all(judged[0].subject.owned.held):
+        first = tried(recipe, facts, group[0])
+        if group[0].kind == "cut" and not all(first.owned.held):
             return  # a device would hold nothing: the same is a plan for fewer
+        judged = [judge(recipe, facts, group[0], first)]
         while judged[-1].checked is None and not judged[-1].is_too_large and len(judged) < len(group):
             judged.append(judge(recipe, facts, group[len(judged)]))
         best = next((one for one in judged if one.checked is not None or one.is_too_large), judged[0])
