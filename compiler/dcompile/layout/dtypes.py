@@ -37,8 +37,11 @@ HANDOVERS: Mapping[str, tuple[Handover, ...]] = {
             Handover(("text_encoder_2",), "vae"),
         ),
     ),
-    # `pipeline_flux2.py:348`, `:1027`
-    "Flux2Pipeline": (Handover(("text_encoder",), "transformer"), Handover(("text_encoder",), "vae")),
+    # `pipeline_flux2.py:348`, `:1027`, and klein alike
+    **dict.fromkeys(
+        ("Flux2Pipeline", "Flux2KleinPipeline"),
+        (Handover(("text_encoder",), "transformer"), Handover(("text_encoder",), "vae")),
+    ),
     # As Flux: `pipeline_chroma.py:770`, `:916`, `pipeline_lumina2.py:634`, `:733`, `pipeline_pixart_alpha.py:885`.
     **dict.fromkeys(
         (
