@@ -63,8 +63,9 @@ def _make(recipe: dict[str, Any], root: Path) -> Made:
         call["true_cfg_scale" if "true_cfg_scale" in accepted else "guidance_scale"] = run["true_cfg"]
     if "negative_prompt" in run or "true_cfg" in run:
         call["negative_prompt"] = run.get("negative_prompt", "")
-    # A script would write a pair of sizes as a tuple.
-    call |= {name: tuple(value) if name.endswith("_size") else value for name, value in run.get("args", {}).items()}
+    # A script would write a pair of sizes, or of coordinates, as a tuple.
+    pairs = ("_size", "_top_left")
+    call |= {name: tuple(value) if name.endswith(pairs) else value for name, value in run.get("args", {}).items()}
     if "images" in run:
         images = [diffusers.utils.load_image(str(root / name)) for name in run["images"]]
         call["image"] = images[0] if len(images) == 1 else images

@@ -2,9 +2,12 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from dcompile.driver import compile_recipe
+import pytest
+from dcompile.core.diagnostics import Severity
+from dcompile.driver import Compiled, compile_recipe
 from dcompile.facts.registry import known_models, load_model
 from dcompile.facts.schedulers import known_schedulers, pipeline_needs, scheduler_facts
 from dcompile.rules.parallel.scheduler_misfit import misfit
@@ -101,3 +104,25 @@ def test_a_generator_is_handed_on_only_where_every_step_gets_it() -> None:
     assert hands == {
         "SanaPipeline": True, "PRXPipeline": False, "LTX2DFRPipeline": False, "KandinskyV22Pipeline": True
     }  # fmt: skip
+
+
+SANA = """
+    version: 1
+    model: {id: Efficient-Large-Model/Sana_1600M_1024px_diffusers, scheduler: SCHEDULER}
+    devices: {gpu: h100-sxm-80gb}
+    run: {prompts: [a fox], seed: 1, args: {timesteps: [900, 500, 100]}}
+    """
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "codes"),
+    [
+        # Sana's own: DPMSolverMultistep with flow sigmas, which are made of the number of steps alone.
+        ("{}", ["DC442"]),
+        ("{class: FlowMatchEulerDiscreteScheduler}", []),
+    ],
+)
+def test_timesteps_of_the_call(scheduler: str, codes: list[str], compiled: Callable[..., Compiled]) -> None:
+    found = compiled(SANA.replace("SCHEDULER", scheduler)).diagnostics
+    assert [item.code for item in found if item.severity is Severity.ERROR] == codes
+    assert all("takes none with `use_flow_sigmas: true`" in item.message for item in found if item.code == "DC442")

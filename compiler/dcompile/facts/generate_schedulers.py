@@ -102,6 +102,7 @@ def describe_scheduler(cls: Any, attributes: list[str]) -> dict[str, Any]:
         "step": [parameter.name for parameter in step],
         "step_required": sum(p.default is p.empty and p.kind is not p.VAR_KEYWORD for p in step),
         **_accepts_both(cls, set(parameters)),
+        **_without_timesteps(cls, parameters),
         **_least_steps(cls, parameters),
         "noise": _settings(cls, parameters, tree, _differs),
         "shared_noise": _settings(cls, parameters, tree, _shares_noise),
@@ -235,6 +236,27 @@ def _accepts_both(cls: Any, parameters: set[str]) -> dict[str, Any]:
     of_list = _accepts(cls, parameters, {**_PASSED, "sigmas": _PASSED["sigmas"].tolist()})
     other = {passed: of_list.get(passed, []) for passed in accepts if of_list.get(passed) != accepts[passed]}
     return {"accepts": accepts, **({"accepts_list": other} if other else {})}
+
+
+def _without_timesteps(cls: Any, parameters: dict[str, Any]) -> dict[str, list[str]]:
+    """The switches with which `set_timesteps` takes no `timesteps`, where it does without; an entry where there are.
+
+    With `use_dynamic_shifting` it wants `mu`, which is for `accepts` to say.
+    """
+    named = (name for name, one in parameters.items() if name.startswith("use_") and one.default is False)
+    switches = [name for name in named if name != "use_dynamic_shifting"]
+    if not _takes_timesteps(cls, {}):
+        return {}
+    refused = [name for name in switches if not _takes_timesteps(cls, {name: True})]
+    return {"without_timesteps": refused} if refused else {}
+
+
+def _takes_timesteps(cls: Any, settings: dict[str, bool]) -> bool:
+    try:
+        _build(cls, settings).set_timesteps(timesteps=[900, 500, 100])
+    except Exception:  # whatever is raised, the call is refused
+        return False
+    return True
 
 
 def _accepts(cls: Any, parameters: set[str], given: dict[str, Any]) -> dict[str, list[dict[str, bool]]]:

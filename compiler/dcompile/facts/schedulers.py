@@ -28,6 +28,7 @@ class SchedulerFacts:
         shared_noise: those with which it does so, or fails, though each picture of a call has handed a generator to it.
         flow: settings with which it is right for a model that predicts the velocity of a straight path; `{}` for any.
         denoises: whether it is right for a model that predicts the noise of Stable Diffusion's training schedule.
+        without_timesteps: the switches with which `set_timesteps` takes no `timesteps`.
         least_steps: the fewest steps that it can run, and `fewer_with` the settings of which each lets it run one.
     """
 
@@ -45,6 +46,7 @@ class SchedulerFacts:
     flow: list[dict[str, Any]]
     denoises: bool
     accepts_list: dict[str, list[dict[str, bool]]] = field(default_factory=dict)
+    without_timesteps: list[str] = field(default_factory=list)
     least_steps: int = 1
     fewer_with: dict[str, bool] = field(default_factory=dict)
 

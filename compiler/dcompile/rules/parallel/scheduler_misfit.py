@@ -117,8 +117,11 @@ def _schedules(subject: Subject, name: str, given: dict[str, Any], asked: list[s
             needs, set_timesteps=sorted({*needs.set_timesteps, key} - ({"sigmas"} if key == "timesteps" else set()))
         )
         reason = _refused(facts, own, settings, as_list=key == "sigmas")
+        switch = next((name for name in facts.without_timesteps if settings.get(name)), None)
         if key not in facts.set_timesteps:
             reason = f"its `set_timesteps` takes no `{key}`"
+        elif key == "timesteps" and switch is not None:
+            reason = f"its `set_timesteps` takes none with `{switch}: true`"
         if reason is not None and key in model.call_args:
             message = f"`{key}` cannot be given to {name}: {reason}"
             yield error("DC442", message, "leave it out: `steps` makes the schedule", ("run", "args", key))
