@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from dcompile.facts.errors import FactsError
-from dcompile.facts.folder import facts_of_folder
+from dcompile.facts.folder import facts_of_folder, known_classes
 from dcompile.facts.grouping import group_parameters, stacked_blocks
 from dcompile.facts.registry import HARDWARE, MODELS, PACKAGE, known_hardware, known_models, load_hardware, load_model
 from dcompile.layout.clips import frames_per_second
@@ -416,3 +416,11 @@ def test_generated_files_are_up_to_date(tmp_path: Path) -> None:
     assert written == {file.name for file in MODELS.glob("*.json")} - others
     stale = [name for name in sorted(written) if (tmp_path / name).read_bytes() != (MODELS / name).read_bytes()]
     assert not stale, "run python -m dcompile.facts.generate"
+
+
+def test_a_folder_may_have_every_encoder_of_the_known_models() -> None:
+    """Its class is asked of nobody: a folder is checked without torch."""
+    parts = [part for name in known_models() for part in load_model(name).components.values()]
+    encoders = {part.class_name for part in parts if part.library == "transformers"}
+    assert len(encoders) > 10
+    assert encoders <= known_classes().keys()

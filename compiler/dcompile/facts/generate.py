@@ -56,24 +56,8 @@ _PACKED: dict[str, tuple[dict[str, list[Any]], dict[str, list[str]]]] = {
         },
     ),
 }
-_TRANSFORMERS_CLASSES = (
-    "BertModel",
-    "CLIPTextModel",
-    "CLIPTextModelWithProjection",
-    "CLIPVisionModelWithProjection",
-    "Gemma2Model",
-    "Gemma3ForConditionalGeneration",
-    "GlmModel",
-    "LlamaForCausalLM",
-    "LlamaModel",
-    "Mistral3ForConditionalGeneration",
-    "Qwen2_5_VLForConditionalGeneration",
-    "Qwen3ForCausalLM",
-    "Qwen3Model",
-    "SiglipVisionModel",
-    "T5EncoderModel",
-    "UMT5EncoderModel",
-)
+_FURTHER_CLASSES = ("SiglipVisionModel",)
+"""Of transformers, which a folder's pipeline may have and no published configuration here has."""
 # Its own plan fails at the first forward in every mode (diffusers #14316 and #14317).
 _UNUSABLE_CONTEXT_PLAN = {"LTX2VideoTransformer3DModel"}
 _HEAD_KEYS = ("num_attention_heads", "num_heads")
@@ -336,14 +320,16 @@ def _some_config(class_name: str) -> dict[str, Any]:
 
 
 def describe_classes() -> dict[str, Any]:
-    """Every denoiser class of diffusers and the usual text encoders and autoencoders, by name."""
+    """Every denoiser and autoencoder class of diffusers, and the encoders of the published models, by name."""
     classes = {}
     for name in sorted(dir(diffusers)):
         cls = getattr(diffusers, name, None)
         if inspect.isclass(cls) and issubclass(cls, diffusers.ModelMixin) and cls is not diffusers.ModelMixin:
             classes[name] = {**describe_entry(name, _some_config(name)), "family": family_of(name)["family"]}
+    parts = [part for model in read_published().values() for part in model["components"].values()]
+    encoders = {part["class"] for part in parts if part.get("library") == "transformers"}
     others = {
-        **dict.fromkeys(_TRANSFORMERS_CLASSES, "transformers"),
+        **dict.fromkeys(sorted(encoders.union(_FURTHER_CLASSES)), "transformers"),
         "StableDiffusionSafetyChecker": "stable_diffusion",
     }
     for name, library in others.items():
