@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from diffusers import Flux2KleinPipeline
-from transformers import Qwen3Config, Qwen3ForCausalLM
+from transformers import Qwen3ForCausalLM
 
 from .family import RING, ULYSSES, UNEVEN, offloaded
 from .flux2 import FLUX2, WIDTH, finish
-from .parts import qwen_tokenizer
+from .parts import qwen3_config, qwen_tokenizer
 
 CHAT = "{% for message in messages %}{{ message['content'] }} {% endfor %}"
 
@@ -19,19 +19,7 @@ def save(folder: Path) -> Path:
     """Saves the pipeline."""
     tokenizer = qwen_tokenizer()
     tokenizer.chat_template = CHAT
-    text_encoder = Qwen3ForCausalLM(
-        Qwen3Config(
-            vocab_size=len(tokenizer),
-            hidden_size=WIDTH,
-            intermediate_size=2 * WIDTH,
-            num_hidden_layers=3,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            head_dim=8,
-            max_position_embeddings=1024,
-            tie_word_embeddings=True,
-        )
-    )
+    text_encoder = Qwen3ForCausalLM(qwen3_config(len(tokenizer), WIDTH))
     return finish(folder, Flux2KleinPipeline, text_encoder, tokenizer, is_distilled=False)
 
 

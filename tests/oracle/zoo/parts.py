@@ -26,6 +26,7 @@ from transformers import (
     GemmaTokenizer,
     PreTrainedTokenizerFast,
     Qwen2Tokenizer,
+    Qwen3Config,
     T5Config,
     T5EncoderModel,
     T5TokenizerFast,
@@ -109,6 +110,21 @@ def qwen_tokenizer() -> Qwen2Tokenizer:
     tokenizer = Qwen2Tokenizer(vocab=content["vocab"], merges=[tuple(merge) for merge in content["merges"]])
     tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
     return tokenizer
+
+
+def qwen3_config(vocabulary: int, width: int) -> Qwen3Config:
+    """Of a Qwen3 of three layers and four heads that share two of keys."""
+    return Qwen3Config(
+        vocab_size=vocabulary,
+        hidden_size=width,
+        intermediate_size=2 * width,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        max_position_embeddings=1024,
+        tie_word_embeddings=True,
+    )
 
 
 def byte_tokenizer(*texts: str) -> PreTrainedTokenizerFast:

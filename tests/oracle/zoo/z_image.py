@@ -6,10 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from diffusers import FlowMatchEulerDiscreteScheduler, ZImagePipeline, ZImageTransformer2DModel
-from transformers import Qwen3Config, Qwen3Model
+from transformers import Qwen3Model
 
 from .family import Family
-from .parts import autoencoder, qwen_tokenizer, randomise, soften
+from .parts import autoencoder, qwen3_config, qwen_tokenizer, randomise, soften
 
 WIDTH = 32
 CHAT = (
@@ -22,19 +22,7 @@ def save(folder: Path) -> Path:
     """Saves the pipeline."""
     tokenizer = qwen_tokenizer()
     tokenizer.chat_template = CHAT
-    text_encoder = Qwen3Model(
-        Qwen3Config(
-            vocab_size=len(tokenizer),
-            hidden_size=WIDTH,
-            intermediate_size=2 * WIDTH,
-            num_hidden_layers=3,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            head_dim=8,
-            max_position_embeddings=1024,
-            tie_word_embeddings=True,
-        )
-    )
+    text_encoder = Qwen3Model(qwen3_config(len(tokenizer), WIDTH))
     transformer = ZImageTransformer2DModel(
         in_channels=4,
         dim=64,
